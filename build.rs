@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Compiles the BPF programs, and the decisions among them once more natively.
+
+use std::path::Path;
+use std::process::exit;
+
+use scx_cargo::BpfBuilder;
+
+#[path = "build/requirements.rs"]
+mod requirements;
+
+const HEADERS: [&str; 3] = ["src/bpf/intf.h", "src/bpf/fairness.bpf.h", "src/bpf/queues.bpf.h"];
+
+fn main() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if let Err(sentence) = requirements::check(here) {
+        eprintln!("{sentence}");
+        exit(1);
+    }
+
+    let clang = requirements::clang_command(std::env::var("BPF_CLANG").ok(), here);
+    // SAFETY: a build script has one thread, so nobody reads the environment meanwhile.
+    unsafe { std::env::set_var("BPF_CLANG", clang) };
+
+    let built = BpfBuilder::new().and_then(|mut builder| {
+        builder
+            .enable_intf("src/bpf/intf.h", "bpf_intf.rs")
+            .enable_skel("src/bpf/main.bpf.c", "bpf")
+            .build()
+    });
+    if let Err(error) = built {
+        eprintln!("cannot compile the BPF programs: {error:#}");
+        exit(1);
+    }
+
+    for file in HEADERS.iter().chain(&["src/bpf/native.c", "build/requirements.rs", "build/clang"])
+    {
+        println!("cargo:rerun-if-changed={file}");
+    }
+    cc::Build::new()
+        .file("src/bpf/native.c")
+        .flag("-Wall")
+        .flag("-Wextra")
+        .warnings_into_errors(true)
+        .compile("avxspec_decisions");
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loads, observes and explains; schedules nothing.
+
+pub mod preflight;
+pub mod scheduler;
+pub mod stats;

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tests of the C decisions, through the functions of `native.c`.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::intf;
+
+const MS: u64 = 1_000_000;
+const SLICE_MAX: u64 = intf::avx_limits_AVX_SLICE_MAX_NS as u64;
+const SLICE_MIN: u64 = intf::avx_limits_AVX_SLICE_MIN_NS as u64;
+const WAIT_MAX: u64 = intf::AVX_WAIT_MAX_S as u64 * 1000 * MS;
+const NORMAL: u64 = intf::avx_limits_AVX_WEIGHT_NORMAL as u64;
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    nr_waiting: u64,
+    weight_waiting: u64,
+    nr_cpus: u64,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Due {
+    at: u64,
+    overdue: bool,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Contender {
+    present: bool,
+    due: u64,
+}
+
+const PREV: u32 = 0;
+const SHARED: u32 = 1;
+const PRIVATE: u32 = 2;
+
+mod native {
+    use super::{Contender, Due, Load};
+
+    // SAFETY: the signatures repeat those of native.c, which build.rs links in.
+    unsafe extern "C" {
+        pub safe fn avx_vtime_before(a: u64, b: u64) -> bool;
+        pub safe fn avx_vtime_cost(ran_ns: u64, weight: u64) -> u64;
+        pub safe fn avx_slice_for(load: &Load) -> u64;
+        pub safe fn avx_vtime_bound(vtime: u64, clock: u64, credit_ns: u64) -> u64;
+        pub safe fn avx_vtime_rebase(vtime: u64, from: u64, to: u64) -> u64;
+        pub safe fn avx_clock_advance(clock: u64, started: u64, overdue: bool) -> u64;
+        pub safe fn avx_lasting_weight(weight: u64, just_woken: bool) -> u64;
+        pub safe fn avx_due_of(vtime: u64, clock: u64, now: u64, weight: u64, load: &Load) -> Due;
+        pub safe fn avx_queue_of(only_cpu: i32) -> u64;
+        pub safe fn avx_choose_next(p: &Contender, shared: &Contender, private: &Contender) -> u32;
+    }
+}
+use native::*;
+
+/// Loads from an empty queue to a million tasks on the largest machine.
+fn loads() -> impl Strategy<Value = Load> {
+    (0u64..1_000_000, 1u64..10_000, 1u64..=8192).prop_map(|(nr_waiting, weight, nr_cpus)| Load {
+        nr_waiting,
+        weight_waiting: nr_waiting * weight,
+        nr_cpus,
+    })
+}
+
+fn ahead(of: u64, vtime: u64) -> i64 {
+    vtime.wrapping_sub(of) as i64
+}
+
+proptest! {
+    #[test]
+    fn order_holds_across_the_wrap(start: u64, distance in 1..1u64 << 63) {
+        let later = start.wrapping_add(distance);
+        prop_assert!(avx_vtime_before(start, later));
+        prop_assert!(!avx_vtime_before(later, start));
+        prop_assert!(!avx_vtime_before(start, start));
+    }
+
+    #[test]
+    fn cost_is_the_share_of_the_weight(ran in 0..1u64 << 50, weight in 1u64..=10_000) {
+        prop_assert_eq!(avx_vtime_cost(ran, weight), ran * NORMAL / weight);
+    }
+
+    #[test]
+    fn weight_zero_counts_as_one(ran in 0..1u64 << 50) {
+        prop_assert_eq!(avx_vtime_cost(ran, 0), avx_vtime_cost(ran, 1));
+    }
+
+    #[test]
+    fn heavier_tasks_never_pay_more(ran in 0..1u64 << 50, weight in 1u64..10_000) {
+        prop_assert!(avx_vtime_cost(ran, weight + 1) <= avx_vtime_cost(ran, weight));
+    }
+
+    #[test]
+    fn slice_stays_between_its_limits(load in loads()) {
+        prop_assert!((SLICE_MIN..=SLICE_MAX).contains(&avx_slice_for(&load)));
+    }
+
+    #[test]
+    fn slice_never_grows_with_the_queue(load in loads()) {
+        let longer = Load { nr_waiting: load.nr_waiting + 1, ..load };
+        prop_assert!(avx_slice_for(&longer) <= avx_slice_for(&load));
+    }
+
+    #[test]
+    fn nobody_hoards_more_than_a_slice(vtime: u64, clock: u64, credit in 0..=SLICE_MAX) {
+        let lag = ahead(clock, avx_vtime_bound(vtime, clock, credit));
+        prop_assert!(lag >= -(credit as i64) && lag <= WAIT_MAX as i64, "lag {}", lag);
+    }
+
+    #[test]
+    fn what_is_within_bounds_stays(clock: u64, credit in 0..=SLICE_MAX, at in 0.0..=1.0) {
+        let lag = (at * (credit + WAIT_MAX) as f64) as u64;
+        let vtime = clock.wrapping_sub(credit).wrapping_add(lag.min(credit + WAIT_MAX));
+        prop_assert_eq!(avx_vtime_bound(vtime, clock, credit), vtime);
+    }
+
+    #[test]
+    fn a_new_clock_keeps_the_lag(vtime: u64, from: u64, to: u64) {
+        prop_assert_eq!(ahead(to, avx_vtime_rebase(vtime, from, to)), ahead(from, vtime));
+    }
+
+    #[test]
+    fn the_clock_never_goes_back(clock: u64, lag in -(1i64 << 62)..1i64 << 62, overdue: bool) {
+        let started = clock.wrapping_add_signed(lag);
+        let step = ahead(clock, avx_clock_advance(clock, started, overdue));
+        prop_assert_eq!(step, if overdue { 0 } else { lag.max(0) });
+    }
+
+    #[test]
+    fn nobody_is_due_later_than_the_longest_wait(
+        clock: u64, now: u64, lag in -(SLICE_MAX as i64)..=WAIT_MAX as i64,
+        weight in 0u64..=10_000, load in loads(),
+    ) {
+        let due = avx_due_of(clock.wrapping_add_signed(lag), clock, now, weight, &load);
+        let wait = ahead(now, due.at);
+        prop_assert!(wait >= -(SLICE_MAX as i64) && wait <= WAIT_MAX as i64, "wait {}", wait);
+        prop_assert!(!due.overdue || wait == WAIT_MAX as i64);
+    }
+
+    #[test]
+    fn whoever_got_more_is_due_later(
+        clock: u64, now: u64, lag in -(SLICE_MAX as i64)..WAIT_MAX as i64,
+        more in 0..WAIT_MAX, weight in 1u64..=10_000, load in loads(),
+    ) {
+        let less = clock.wrapping_add_signed(lag);
+        let more = avx_vtime_bound(less.wrapping_add(more), clock, SLICE_MAX);
+        let first = avx_due_of(less, clock, now, weight, &load).at;
+        let second = avx_due_of(more, clock, now, weight, &load).at;
+        prop_assert!(!avx_vtime_before(second, first));
+    }
+
+    #[test]
+    fn each_cpu_has_its_own_queue(cpus in prop::collection::btree_set(0i32..8192, 2..50)) {
+        let queues: BTreeSet<u64> = cpus.iter().map(|&cpu| avx_queue_of(cpu)).collect();
+        prop_assert_eq!(queues.len(), cpus.len());
+        prop_assert!(!queues.contains(&avx_queue_of(-1)));
+    }
+
+    #[test]
+    fn the_earliest_contender_wins(dues: [u64; 3], present: [bool; 3]) {
+        // Within a range in which the order is that of plain numbers.
+        let contender = |i: usize| Contender { present: present[i], due: dues[i] >> 2 };
+        let all = [contender(0), contender(1), contender(2)];
+        let chosen = all[avx_choose_next(&all[0], &all[1], &all[2]) as usize];
+        for other in all.iter().filter(|other| other.present) {
+            prop_assert!(chosen.present && chosen.due <= other.due);
+        }
+    }
+}
+
+#[test]
+fn a_short_guest_does_not_scare_others() {
+    assert_eq!(avx_lasting_weight(8668, true), 0);
+    assert_eq!(avx_lasting_weight(8668, false), 8668);
+}
+
+#[test]
+fn ties_save_a_switch_and_spare_the_shared_queue() {
+    let now = Contender { present: true, due: 7 };
+    let nobody = Contender { present: false, due: 0 };
+    assert_eq!(avx_choose_next(&now, &now, &now), PREV);
+    assert_eq!(avx_choose_next(&nobody, &now, &now), PRIVATE);
+    assert_eq!(avx_choose_next(&nobody, &now, &nobody), SHARED);
+}
+
+#[test]
+fn a_free_machine_hands_out_full_slices() {
+    assert_eq!(avx_slice_for(&Load { nr_waiting: 0, weight_waiting: 0, nr_cpus: 4 }), SLICE_MAX);
+    assert_eq!(avx_slice_for(&Load { nr_waiting: 0, weight_waiting: 0, nr_cpus: 0 }), SLICE_MAX);
+}
+
+/// One queue, its CPUs and busy tasks, stepped from slice to slice.
+struct Machine {
+    weights: Vec<u64>,
+    vtimes: Vec<u64>,
+    overdue: Vec<bool>,
+    counted: Vec<u64>,
+    weight_waiting: u64,
+    ran: Vec<u64>,
+    queued_at: Vec<u64>,
+    waiting: BTreeSet<(u64, usize)>,
+    clock: u64,
+    nr_cpus: u64,
+    longest_wait: u64,
+}
+
+impl Machine {
+    fn new(weights: &[u64], nr_cpus: u64) -> Self {
+        let n = weights.len();
+        Self {
+            weights: weights.to_vec(),
+            vtimes: vec![0; n],
+            overdue: vec![false; n],
+            counted: weights.to_vec(),
+            weight_waiting: weights.iter().sum(),
+            ran: vec![0; n],
+            queued_at: vec![0; n],
+            waiting: (0..n).map(|task| (0, task)).collect(),
+            clock: 0,
+            nr_cpus,
+            longest_wait: 0,
+        }
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            nr_waiting: self.waiting.len() as u64,
+            weight_waiting: self.weight_waiting,
+            nr_cpus: self.nr_cpus,
+        }
+    }
+
+    /// When a task that just ran is due again; times are kept above zero.
+    fn due(&mut self, task: usize, now: u64) -> u64 {
+        let load = self.load();
+        let vtime = avx_vtime_bound(self.vtimes[task], self.clock, avx_slice_for(&load));
+        let weight = self.weights[task];
+        let due = avx_due_of(vtime, self.clock, now + SLICE_MAX, weight, &load);
+        self.vtimes[task] = vtime;
+        self.overdue[task] = due.overdue;
+        due.at
+    }
+
+    /// The task that follows `task` on its CPU.
+    fn next(&mut self, task: usize, now: u64) -> usize {
+        let due = self.due(task, now);
+        let prev = Contender { present: true, due };
+        let nobody = Contender { present: false, due: 0 };
+        let head = self.waiting.first().copied();
+        let head_due =
+            head.map_or(nobody, |(head_due, _)| Contender { present: true, due: head_due });
+        match (avx_choose_next(&prev, &head_due, &nobody), head) {
+            (SHARED, Some(head)) => {
+                self.waiting.insert((due, task));
+                self.queued_at[task] = now;
+                self.counted[task] = avx_lasting_weight(self.weights[task], false);
+                self.weight_waiting += self.counted[task];
+                self.take(head);
+                self.longest_wait = self.longest_wait.max(now - self.queued_at[head.1]);
+                head.1
+            }
+            _ => task,
+        }
+    }
+
+    fn take(&mut self, head: (u64, usize)) {
+        self.waiting.remove(&head);
+        self.weight_waiting -= self.counted[head.1];
+    }
+
+    fn run(&mut self, until: u64) {
+        let mut cpus = BTreeSet::new();
+        for cpu in 0..self.nr_cpus {
+            if let Some(head) = self.waiting.first().copied() {
+                self.take(head);
+                cpus.insert((SLICE_MAX + cpu, cpu, head.1, SLICE_MAX));
+            }
+        }
+        while let Some((now, cpu, task, slice)) = cpus.pop_first() {
+            if now > until {
+                break;
+            }
+            self.ran[task] += slice;
+            let cost = avx_vtime_cost(slice, self.weights[task]);
+            self.vtimes[task] = self.vtimes[task].wrapping_add(cost);
+            let next = self.next(task, now);
+            self.clock = avx_clock_advance(self.clock, self.vtimes[next], self.overdue[next]);
+            let slice = avx_slice_for(&self.load());
+            cpus.insert((now + slice, cpu, next, slice));
+        }
+    }
+
+    fn share(&self, task: usize) -> f64 {
+        self.ran[task] as f64 / self.ran.iter().sum::<u64>() as f64
+    }
+}
+
+#[test]
+fn busy_tasks_share_by_weight() {
+    let two_groups = [[100; 50], [200; 50]].concat();
+    let cases: [(&[u64], u64); 7] = [
+        (&[100, 100], 1),
+        (&[100, 200], 1),
+        (&[100, 1000], 1),
+        (&[1, 100], 1),
+        (&[335, 100, 33], 1),
+        (&[100, 100, 100, 100, 300, 300, 300, 300], 4),
+        (&two_groups, 4),
+    ];
+    for (weights, nr_cpus) in cases {
+        let mut machine = Machine::new(weights, nr_cpus);
+        machine.run(40_000 * MS);
+        let total: u64 = weights.iter().sum();
+        for (task, &weight) in weights.iter().enumerate() {
+            let fair = weight as f64 / total as f64;
+            let error = (machine.share(task) - fair).abs() / fair;
+            assert!(error < 0.05, "{weights:?} on {nr_cpus}: task {task} is {error:.3} off");
+        }
+    }
+}
+
+#[test]
+fn the_lightest_task_survives_the_heaviest_crowd() {
+    for crowd in [1, 300, 2000] {
+        let mut weights = vec![10_000; crowd];
+        weights.push(1);
+        let mut machine = Machine::new(&weights, 1);
+        machine.run(30_000 * MS);
+        // The longest wait, and once through the crowd at the shortest slice.
+        let bound = WAIT_MAX + (crowd as u64 + 1) * SLICE_MIN + 2 * SLICE_MAX;
+        assert!(machine.longest_wait <= bound, "{crowd}: {} ms", machine.longest_wait / MS);
+        assert!(machine.ran[crowd] > 0);
+    }
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The Rust face of the BPF programs: generated types and the skeleton.
+
+/// Types and constants of `intf.h`.
+#[allow(dead_code, non_camel_case_types, non_upper_case_globals)]
+pub mod intf {
+    include!(concat!(env!("OUT_DIR"), "/bpf_intf.rs"));
+}
+
+/// Maps, programs and callbacks of `main.bpf.c`.
+#[allow(clippy::all, clippy::restriction)]
+pub mod skel {
+    include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));
+}
+
+#[cfg(test)]
+mod decisions_test;

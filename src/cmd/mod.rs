@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the command line can ask for, one file each.
+
+pub mod help_stats;
+pub mod monitor;
+pub mod run;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use scx_utils::init_libbpf_logging;
+use tracing::Level;
+
+pub fn log_to_stderr(verbose: bool) {
+    let level = if verbose { Level::DEBUG } else { Level::INFO };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_target(false)
+        .with_writer(std::io::stderr)
+        .init();
+    init_libbpf_logging(None);
+}
+
+/// A flag that SIGINT, SIGTERM and SIGHUP raise.
+pub fn shutdown_flag() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = flag.clone();
+    ctrlc::set_handler(move || raised.store(true, Ordering::Relaxed))
+        .context("cannot install a signal handler")?;
+    Ok(flag)
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! No option: schedule until told to stop.
+
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tracing::{info, warn};
+
+use crate::agent::preflight::Machine;
+use crate::agent::scheduler::{Ended, LoadOpts, Scheduler};
+use crate::agent::stats;
+
+pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts) -> Result<()> {
+    Machine::look(Path::new("/")).check()?;
+
+    let shutdown = super::shutdown_flag()?;
+    let server = stats::serve()?;
+    if let Some(interval) = stats_interval {
+        print_stats(interval, shutdown.clone())?;
+    }
+
+    loop {
+        let mut open_object = MaybeUninit::uninit();
+        let scheduler = Scheduler::start(opts, &mut open_object)?;
+        match scheduler.run_until_end(&server, &shutdown)? {
+            Ended::Stopped => break,
+            Ended::Restart if shutdown.load(Ordering::Relaxed) => break,
+            Ended::Restart => info!("a CPU came or went, starting again"),
+        }
+    }
+
+    info!("stopped, the kernel's default scheduler is back");
+    Ok(())
+}
+
+/// The statistics come over the same socket as for `--monitor`, so they survive a restart.
+fn print_stats(interval: Duration, shutdown: Arc<AtomicBool>) -> Result<()> {
+    let printer = move || {
+        if let Err(error) = stats::monitor(interval, &shutdown) {
+            warn!("no more statistics: {error:#}");
+        }
+    };
+    thread::Builder::new()
+        .name("stats".to_string())
+        .spawn(printer)
+        .context("cannot start the thread that prints statistics")?;
+    Ok(())
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! scx_avxspec: the command line.
+
+mod agent;
+mod bpf;
+mod cmd;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Parser;
+use scx_utils::build_id;
+use scx_utils::libbpf_clap_opts::LibbpfOpts;
+
+use crate::agent::scheduler::LoadOpts;
+
+pub const NAME: &str = env!("CARGO_PKG_NAME");
+
+/// Replaces the scheduler of the running kernel, through sched_ext, until it is told to stop.
+///
+/// Without options it loads the scheduler and runs in the foreground. SIGINT or SIGTERM gives the
+/// machine back to the kernel's default scheduler, and so does anything that ends this process.
+#[derive(Debug, Parser)]
+#[command(name = NAME, disable_version_flag = true)]
+struct Opts {
+    /// Run the scheduler and print its statistics every that many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
+    stats: Option<Duration>,
+
+    /// Print the statistics of a scheduler that already runs every that many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_interval, conflicts_with = "stats")]
+    monitor: Option<Duration>,
+
+    /// Describe the statistics and exit.
+    #[arg(long)]
+    help_stats: bool,
+
+    /// Log details, including those of libbpf.
+    #[arg(short, long)]
+    verbose: bool,
+
+    /// Print the version and exit.
+    #[arg(short = 'V', long)]
+    version: bool,
+
+    /// Length of the debug dump that the kernel writes when it ejects the scheduler; 0 means the
+    /// kernel's default.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    exit_dump_len: u32,
+
+    #[command(flatten, next_help_heading = "Libbpf options")]
+    libbpf: LibbpfOpts,
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    interval
+        .filter(|interval| !interval.is_zero())
+        .ok_or_else(|| "not a number of seconds above zero".to_string())
+}
+
+pub fn version() -> String {
+    build_id::full_version(env!("CARGO_PKG_VERSION"))
+}
+
+fn run(opts: Opts) -> Result<()> {
+    if opts.version {
+        println!("{NAME} {}", version());
+        return Ok(());
+    }
+    if opts.help_stats {
+        return cmd::help_stats::run();
+    }
+    cmd::log_to_stderr(opts.verbose);
+    if let Some(interval) = opts.monitor {
+        return cmd::monitor::run(interval);
+    }
+    let load =
+        LoadOpts { verbose: opts.verbose, exit_dump_len: opts.exit_dump_len, libbpf: opts.libbpf };
+    cmd::run::run(opts.stats, &load)
+}
+
+fn main() -> ExitCode {
+    match run(Opts::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{NAME}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Opts::command().debug_assert();
+    }
+
+    #[test]
+    fn intervals_are_seconds_above_zero() {
+        assert_eq!(parse_interval("1"), Ok(Duration::from_secs(1)));
+        assert_eq!(parse_interval("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["0", "-1", "NaN", "inf", "1e300", "", "soon"] {
+            assert!(parse_interval(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The rig's one program: the integration tests and the tools around them.
+//!
+//! `cargo test` runs the tests. `cargo rig` (an alias, see .cargo/config.toml)
+//! gives the other commands; `cargo rig --help` lists them.
+
+mod suite;
+mod tools;
+mod vm;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo rig", about = "Kernels, emulated machines and tests for scx_avxspec")]
+struct Arguments {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Subcommand)]
+enum Tool {
+    /// Build what the tests need: kernels, emulator, root file systems
+    Prepare,
+    /// Boot the patched kernel on emulated AVX-512 and show the scheduler at work
+    Run(tools::run::Arguments),
+    /// Boot a machine and run one shell command in it as root
+    Boot(tools::boot::Arguments),
+    /// Measure; write target/bench/results.json
+    Bench(tools::bench::Arguments),
+    /// Run for long what the tests run for short; write target/soak/results.json
+    Soak(tools::soak::Arguments),
+    /// Write docs/figures.md from the last measurements
+    Figures,
+    /// Seed each known bug and see that the test named for it fails
+    Mutants(tools::mutants::Arguments),
+    /// Remove all that was built and kept for this project
+    Clean,
+}
+
+fn main() -> ExitCode {
+    // cargo test passes nothing, or a filter and flags for the test harness;
+    // only the name of a tool means a tool.
+    let first = std::env::args().nth(1).unwrap_or_default();
+    let is_tool = matches!(
+        first.as_str(),
+        "prepare"
+            | "run"
+            | "boot"
+            | "bench"
+            | "soak"
+            | "figures"
+            | "mutants"
+            | "clean"
+            | "--help"
+            | "help"
+    );
+    if !is_tool {
+        return suite::run();
+    }
+    match start(Arguments::parse().tool) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("rig: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(tool: Tool) -> Result<ExitCode> {
+    match tool {
+        Tool::Prepare => tools::prepare::prepare(),
+        Tool::Run(arguments) => tools::run::run(&arguments),
+        Tool::Boot(arguments) => tools::boot::boot(&arguments),
+        Tool::Bench(arguments) => tools::bench::bench(&arguments),
+        Tool::Soak(arguments) => tools::soak::soak(&arguments),
+        Tool::Figures => tools::figures::write(),
+        Tool::Mutants(arguments) => tools::mutants::run(&arguments),
+        Tool::Clean => tools::prepare::clean(),
+    }
+}

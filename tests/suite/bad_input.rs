@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Bad input gets one sentence that says what is wrong and what to do, an exit
+//! status other than 0, and changes nothing.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Test, scheduler_guest, scheduler_program, script};
+use crate::ensure_eq;
+use crate::vm::guest::CommandResult;
+use crate::vm::{Flavour, Qemu, in_repository};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "bad_input::unknown_flags_are_refused_by_name",
+        budget_s: 1,
+        body: unknown_flags_are_refused_by_name,
+    },
+    Test {
+        name: "bad_input::help_and_version_need_nothing",
+        budget_s: 1,
+        body: help_and_version_need_nothing,
+    },
+    Test {
+        name: "bad_input::a_place_where_it_cannot_run_is_refused_in_one_sentence",
+        budget_s: 60,
+        body: refused_in_one_sentence,
+    },
+    Test {
+        name: "bad_input::a_missing_build_tool_is_named_with_its_package",
+        budget_s: 10,
+        body: a_missing_build_tool_is_named,
+    },
+];
+
+fn unknown_flags_are_refused_by_name() -> Result<()> {
+    let output = Command::new(scheduler_program()?).arg("--fast").output()?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure_eq!(output.status.code(), Some(2));
+    ensure!(error.contains("unexpected argument '--fast'"), "{error}");
+    Ok(())
+}
+
+fn help_and_version_need_nothing() -> Result<()> {
+    for flag in ["--help", "--version", "--help-stats"] {
+        let output = Command::new(scheduler_program()?).arg(flag).env_clear().output()?;
+        ensure!(output.status.success() && !output.stdout.is_empty(), "{flag}");
+    }
+    Ok(())
+}
+
+fn refused_in_one_sentence() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .package("util-linux")
+        .command("setpriv --reuid 65534 --clear-groups scx_avxspec")
+        .command("unshare -m sh -c 'umount -l /sys/kernel; mount -t tmpfs none /sys/kernel; scx_avxspec'")
+        .command(&script("start_scheduler; scx_avxspec"))
+        .command(&script("is_enabled; echo $?; pgrep -c scx_avxspec"))
+        .boot()?;
+    is_one_sentence(&outcome.commands[0], &["root", "sudo"])?;
+    is_one_sentence(&outcome.commands[1], &["sched_ext", "CONFIG_SCHED_CLASS_EXT"])?;
+    is_one_sentence(&outcome.commands[2], &["avxspec", "another scheduler"])?;
+    ensure_eq!(outcome.commands[3].stdout, "0\n1\n", "the first one goes on");
+    Ok(())
+}
+
+/// One line on standard error that has `words` in it, and a failing status.
+fn is_one_sentence(result: &CommandResult, words: &[&str]) -> Result<()> {
+    let error = &result.stderr;
+    ensure!(result.status != 0, "it was not refused");
+    ensure_eq!(error.lines().count(), 1, "more than a sentence:\n{error}");
+    for word in words {
+        ensure!(error.contains(word), "no {word:?} in {error:?}");
+    }
+    Ok(())
+}
+
+/// The check that runs before anything is compiled, on a host that has nothing.
+fn a_missing_build_tool_is_named() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let check = dir.path().join("requirements");
+    let built = Command::new("rustc")
+        .args(["--edition", "2024", "-o"])
+        .arg(&check)
+        .arg(in_repository("build/requirements.rs"))
+        .output()
+        .context("cannot start rustc")?;
+    ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let refused = Command::new(&check).env_clear().env("PATH", dir.path()).output()?;
+    let error = String::from_utf8_lossy(&refused.stderr);
+    ensure!(!refused.status.success(), "a host without clang passed");
+    ensure_eq!(error.lines().count(), 1, "more than a sentence:\n{error}");
+    ensure!(error.contains("clang") && error.contains("apt-get install"), "{error}");
+    Ok(())
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The parts of the rig that need no guest.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Result, bail, ensure};
+
+use super::Test;
+use crate::ensure_eq;
+use crate::vm::cache::{Cache, Key};
+use crate::vm::console::{time_of, trouble_in};
+use crate::vm::kernel::{is_build_step, options_missing};
+use crate::vm::packages::installed_by;
+use crate::vm::series::{Source, patches_in};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "host::an_artefact_appears_whole_or_not_at_all",
+        budget_s: 1,
+        body: an_artefact_appears_whole_or_not_at_all,
+    },
+    Test {
+        name: "host::two_builds_of_one_artefact_are_one",
+        budget_s: 1,
+        body: two_builds_of_one_artefact_are_one,
+    },
+    Test {
+        name: "host::a_key_tells_contents_and_names_apart",
+        budget_s: 1,
+        body: a_key_tells_contents_and_names_apart,
+    },
+    Test {
+        name: "host::a_series_writes_only_what_differs",
+        budget_s: 2,
+        body: a_series_writes_only_what_differs,
+    },
+    Test {
+        name: "host::a_series_that_does_not_apply_changes_nothing",
+        budget_s: 2,
+        body: a_series_that_does_not_apply_changes_nothing,
+    },
+    Test {
+        name: "host::trouble_is_told_from_chatter",
+        budget_s: 1,
+        body: trouble_is_told_from_chatter,
+    },
+    Test {
+        name: "host::lists_of_other_programs_are_read_right",
+        budget_s: 1,
+        body: lists_of_other_programs_are_read_right,
+    },
+];
+
+fn an_artefact_appears_whole_or_not_at_all() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let cache = Cache::at(dir.path().to_owned());
+    let key = Key::new().text_part("made of", "this");
+    let cut_off = cache.artefact("things", &key, |dir| {
+        fs::write(dir.join("half"), "")?;
+        bail!("cut off")
+    });
+    ensure!(cut_off.is_err());
+    let made = cache.artefact("things", &key, |dir| {
+        ensure!(!dir.join("half").exists(), "a half-made thing was taken up");
+        Ok(fs::write(dir.join("whole"), "")?)
+    })?;
+    ensure!(made.join("whole").exists());
+    let again = cache.artefact("things", &key, |_| bail!("made twice"))?;
+    ensure_eq!(again, made);
+    Ok(())
+}
+
+fn two_builds_of_one_artefact_are_one() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let cache = Cache::at(dir.path().to_owned());
+    let key = Key::new().text_part("made of", "this");
+    let builds = std::sync::atomic::AtomicUsize::new(0);
+    let build = || {
+        cache.artefact("things", &key, |dir| {
+            builds.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            Ok(fs::write(dir.join("whole"), "")?)
+        })
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(build)).collect();
+        all.into_iter().try_for_each(|one| match one.join() {
+            Ok(result) => result.map(|_| ()),
+            Err(_) => bail!("a build panicked"),
+        })
+    })?;
+    ensure_eq!(builds.into_inner(), 1);
+    Ok(())
+}
+
+fn a_key_tells_contents_and_names_apart() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("a");
+    fs::write(&file, "1")?;
+    let one = Key::new().dir_part(dir.path())?.hex();
+    ensure_eq!(one, Key::new().dir_part(dir.path())?.hex());
+    fs::write(&file, "2")?;
+    let other_content = Key::new().dir_part(dir.path())?.hex();
+    fs::write(&file, "1")?;
+    fs::rename(&file, dir.path().join("b"))?;
+    let other_name = Key::new().dir_part(dir.path())?.hex();
+    ensure!(one != other_content && one != other_name);
+    Ok(())
+}
+
+/// A tree of two files, and room for patches.
+fn small_tree(dir: &Path) -> Result<Source> {
+    let source = Source { tree: dir.join("tree"), aside: dir.join("aside") };
+    fs::create_dir_all(source.tree.join("kernel"))?;
+    fs::create_dir_all(&source.aside)?;
+    fs::create_dir_all(dir.join("patches"))?;
+    fs::write(source.tree.join("kernel/a.c"), "one\ntwo\nthree\n")?;
+    fs::write(source.tree.join("kernel/b.c"), "alpha\nbeta\n")?;
+    Ok(source)
+}
+
+const CHANGE_BOTH: &str = "\
+--- a/kernel/a.c\n+++ b/kernel/a.c\n@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n\
+--- a/kernel/b.c\n+++ b/kernel/b.c\n@@ -1,2 +1,3 @@\n alpha\n+between\n beta\n";
+const ADD_ONE: &str = "--- /dev/null\n+++ b/kernel/new.c\n@@ -0,0 +1 @@\n+fresh\n";
+
+fn a_series_writes_only_what_differs() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let source = small_tree(dir.path())?;
+    let patches = dir.path().join("patches");
+    let read = |name: &str| fs::read_to_string(source.tree.join("kernel").join(name));
+    let hold = || source.hold(&patches_in(&patches)?);
+
+    fs::write(patches.join("0001-both.patch"), CHANGE_BOTH)?;
+    fs::write(patches.join("0002-new.patch"), ADD_ONE)?;
+    ensure_eq!(hold()?, ["kernel/a.c", "kernel/b.c", "kernel/new.c"]);
+    ensure_eq!(read("a.c")?, "one\nTWO\nthree\n");
+    ensure_eq!(hold()?, [""; 0], "the same series again");
+
+    fs::write(patches.join("0001-both.patch"), CHANGE_BOTH.replace("+between", "+amid"))?;
+    ensure_eq!(hold()?, ["kernel/b.c"], "one line changed");
+    ensure_eq!(read("b.c")?, "alpha\namid\nbeta\n");
+
+    fs::remove_file(patches.join("0002-new.patch"))?;
+    fs::remove_file(patches.join("0001-both.patch"))?;
+    hold()?;
+    ensure_eq!(read("a.c")?, "one\ntwo\nthree\n", "taken back");
+    ensure_eq!(read("b.c")?, "alpha\nbeta\n", "taken back");
+    ensure!(!source.tree.join("kernel/new.c").exists());
+    Ok(())
+}
+
+fn a_series_that_does_not_apply_changes_nothing() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let source = small_tree(dir.path())?;
+    let patch = dir.path().join("patches/0001-wrong.patch");
+    fs::write(&patch, CHANGE_BOTH.replace(" beta", " gamma"))?;
+    let Err(error) = source.hold(&[patch]) else { bail!("a patch that does not fit was applied") };
+    ensure!(format!("{error:#}").contains("0001-wrong.patch does not apply"), "{error:#}");
+    let a = fs::read_to_string(source.tree.join("kernel/a.c"))?;
+    ensure_eq!(a, "one\ntwo\nthree\n");
+    Ok(())
+}
+
+fn trouble_is_told_from_chatter() -> Result<()> {
+    for (line, is_trouble) in [
+        ("[    1.5] WARNING: CPU: 0 PID: 1 at kernel/x.c:1", true),
+        ("[   12.345678] Kernel panic - not syncing: oh", true),
+        ("[   12.345678][    T1] BUG: scheduling while atomic", true),
+        ("[    3.1] Oops: 0000 [#1] PREEMPT SMP", true),
+        ("[   99.0] INFO: task x:1 blocked for more than 120 s", true),
+        ("[    0.1] sched_ext: BPF scheduler enabled", false),
+        ("WARNING: said by a program, not by the kernel", false),
+        ("[    3.2] rig: WARNING: command 000 ended at 3.1", false),
+    ] {
+        ensure_eq!(trouble_in(line).is_some(), is_trouble, "{line}");
+    }
+    ensure_eq!(time_of("x\n[    2.8] rig: ready at 2.75\ny", "ready"), Some(2.75));
+    ensure_eq!(time_of("rig: ready at", "ready"), None);
+    Ok(())
+}
+
+fn lists_of_other_programs_are_read_right() -> Result<()> {
+    ensure_eq!(
+        installed_by("Reading...\nInst libc6 (2.36-9 Debian:12 [amd64])\nConf libc6 (2.36-9)\n"),
+        [("libc6".to_owned(), "2.36-9".to_owned())]
+    );
+    ensure!(is_build_step("  CC      kernel/fork.o"));
+    ensure!(!is_build_step("make[1]: Entering directory"));
+    ensure_eq!(
+        options_missing("# why\nCONFIG_A=y\nCONFIG_B=y\n", "CONFIG_A=y\n# CONFIG_B is not set\n"),
+        ["CONFIG_B=y"]
+    );
+    Ok(())
+}

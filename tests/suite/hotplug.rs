@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! CPUs that come and go under load.
+
+use anyhow::{Result, ensure};
+
+use super::{Test, scheduler_guest, script};
+use crate::vm::{Flavour, Qemu};
+
+pub const TESTS: &[Test] = &[Test {
+    name: "hotplug::the_scheduler_restarts_by_itself_and_nothing_stalls",
+    budget_s: 90,
+    body: || rounds(3),
+}];
+
+pub fn rounds(count: u32) -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
+        .command(&script(&format!(
+            "sequence() {{ cat $sched_ext/enable_seq; }}
+             is_newer_than() {{ is_enabled && [ $(sequence) -gt $1 ]; }}
+             start_scheduler
+             busy_loops 8
+             for round in $(seq {count}); do
+                 for state in 0 1; do
+                     before=$(sequence)
+                     echo $state >/sys/devices/system/cpu/cpu2/online
+                     wait_until 60 is_newer_than $before || fail no restart after cpu2 $state
+                     all_progress $loops
+                     grep -q 'ext.enabled.*1' /proc/$$/sched || fail not scheduled by it
+                 done
+             done
+             stop_scheduler
+             echo status $status
+             cat /tmp/scheduler.err /tmp/scheduler.out >&2"
+        )))
+        .limit(200 + 60 * u64::from(count))
+        .boot()?;
+    let output = outcome.stdout(0)?;
+    ensure!(output.ends_with("status 0\n"), "{output}");
+    let said = &outcome.commands[0].stderr;
+    ensure!(!said.contains("stall"), "{said}");
+    Ok(())
+}

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
+#
+# Read by the scripts that tests run in a guest.
+
+sched_ext=/sys/kernel/sched_ext
+
+fail() {
+	echo "$*" >&2
+	exit 1
+}
+
+# wait_until SECONDS CONDITION...: polls until the condition holds.
+wait_until() {
+	patience=$(($1 * 10))
+	shift
+	until "$@"; do
+		patience=$((patience - 1))
+		[ $patience -gt 0 ] || return 1
+		sleep 0.1
+	done
+}
+
+is_enabled() {
+	[ "$(cat $sched_ext/state)" = enabled ]
+}
+
+is_disabled() {
+	[ "$(cat $sched_ext/state)" = disabled ]
+}
+
+# start_scheduler ARGUMENTS...: its process is $scheduler, its words are in
+# /tmp/scheduler.out and /tmp/scheduler.err.
+start_scheduler() {
+	scx_avxspec "$@" >/tmp/scheduler.out 2>/tmp/scheduler.err &
+	scheduler=$!
+	wait_until 60 is_enabled || {
+		cat /tmp/scheduler.out /tmp/scheduler.err >&2
+		fail "the scheduler did not come up"
+	}
+}
+
+# stop_scheduler: asks as ^C does; its status is in $status.
+stop_scheduler() {
+	kill -INT "$scheduler"
+	wait "$scheduler"
+	# shellcheck disable=SC2034
+	status=$?
+	wait_until 30 is_disabled || fail "the kernel still has the scheduler"
+}
+
+# busy_loops N: N processes that never sleep, their ids in $loops.
+busy_loops() {
+	loops=
+	for _ in $(seq "$1"); do
+		sh -c 'while :; do :; done' &
+		loops="$loops $!"
+	done
+}
+
+# cpu_ns PID: the time that the kernel says the process has run.
+cpu_ns() {
+	cut -d ' ' -f 1 "/proc/$1/schedstat"
+}
+
+# all_progress PIDS...: each of the processes runs while we watch.
+all_progress() {
+	for pid in "$@"; do
+		before=$(cpu_ns "$pid") || fail "process $pid is gone"
+		wait_until 20 ran_since "$pid" "$before" || fail "process $pid does not run any more"
+	done
+}
+
+ran_since() {
+	[ "$(cpu_ns "$1")" -gt "$2" ]
+}

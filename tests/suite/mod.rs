@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The integration tests, each with a budget of time.
+//!
+//! A budget is what the test is expected to take on two cores with a warm
+//! cache. It is shown, and overstepping it is said loudly, but it fails
+//! nothing: these machines are shared. What must not take for ever has a limit
+//! of its own.
+
+mod bad_input;
+mod host;
+pub mod hotplug;
+mod machines;
+pub mod oracle;
+mod readme;
+mod recovery;
+mod scheduler;
+pub mod stress;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use libtest_mimic::{Failed, Trial};
+
+use crate::vm::machine::Machine;
+use crate::vm::{Flavour, Guest, in_repository};
+
+/// One test: what it shows is in its name.
+pub struct Test {
+    pub name: &'static str,
+    pub budget_s: u64,
+    pub body: fn() -> Result<()>,
+}
+
+/// Guests wait for free CPUs on their own, so more tests may be under way than
+/// there are CPUs: those that only look at files need not wait for a guest.
+const THREADS: usize = 6;
+
+const GROUPS: [&[Test]; 9] = [
+    stress::TESTS,
+    recovery::TESTS,
+    hotplug::TESTS,
+    oracle::TESTS,
+    scheduler::TESTS,
+    machines::TESTS,
+    bad_input::TESTS,
+    host::TESTS,
+    readme::TESTS,
+];
+
+static TIMES: Mutex<Vec<(&str, u64, Duration)>> = Mutex::new(Vec::new());
+
+pub fn run() -> ExitCode {
+    let mut arguments = libtest_mimic::Arguments::from_args();
+    arguments.test_threads.get_or_insert(THREADS);
+    let trials = all_tests().map(|test| Trial::test(test.name, move || timed(test))).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    show_times();
+    conclusion.exit_code()
+}
+
+pub fn all_tests() -> impl Iterator<Item = &'static Test> {
+    GROUPS.iter().flat_map(|group| group.iter())
+}
+
+fn timed(test: &'static Test) -> Result<(), Failed> {
+    let begun = Instant::now();
+    let result = (test.body)();
+    let mut times = TIMES.lock().map_err(|error| error.to_string())?;
+    times.push((test.name, test.budget_s, begun.elapsed()));
+    result.map_err(|error| Failed::from(format!("{error:#}")))
+}
+
+fn show_times() {
+    let Ok(times) = TIMES.lock() else { return };
+    if times.is_empty() {
+        return;
+    }
+    println!("time of each test, waiting for a free CPU included, against its budget:");
+    for (name, budget, elapsed) in times.iter() {
+        let over = elapsed.as_secs() > *budget;
+        println!(
+            "{:8.1} s of {budget:4} s  {name}{}",
+            elapsed.as_secs_f64(),
+            if over { "  OVER BUDGET" } else { "" }
+        );
+    }
+}
+
+/// The scheduler under test.
+pub fn scheduler_program() -> Result<PathBuf> {
+    let path = Path::new(env!("CARGO_BIN_EXE_scx_avxspec"));
+    ensure!(path.exists(), "{} is not built", path.display());
+    Ok(path.to_owned())
+}
+
+/// A guest with the scheduler in it, and `lib.sh` for its scripts.
+pub fn scheduler_guest(machine: impl Into<Machine>, flavour: Flavour) -> Result<Guest> {
+    let library = in_repository("tests/suite/lib.sh");
+    Ok(Guest::new(machine.into(), flavour).program(&scheduler_program()?).file("/lib.sh", &library))
+}
+
+/// A script that begins with the library.
+pub fn script(body: &str) -> String {
+    format!(". /lib.sh\n{body}")
+}
+
+/// Fails with both sides shown.
+#[macro_export]
+macro_rules! ensure_eq {
+    ($left:expr, $right:expr $(, $($why:tt)+)?) => {{
+        let (left, right) = (&$left, &$right);
+        anyhow::ensure!(
+            left == right,
+            "{}: {:?} is not {:?}",
+            [$(format!($($why)+),)? stringify!($left).to_owned()][0],
+            left,
+            right
+        );
+    }};
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The oracle against programs whose instruction counts are known. Every count
+//! that other tests rely on rests on this.
+
+use anyhow::{Context, Result, ensure};
+
+use super::Test;
+use crate::ensure_eq;
+use crate::vm::{Bochs, Flavour, Guest, Kernel, census, in_repository, program};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "oracle::counts_known_programs_exactly_on_one_cpu",
+        budget_s: 120,
+        body: || known_programs(1),
+    },
+    Test {
+        name: "oracle::counts_known_programs_exactly_on_two_cpus",
+        budget_s: 150,
+        body: || known_programs(2),
+    },
+    Test {
+        name: "oracle::reports_and_traces_what_a_command_did",
+        budget_s: 120,
+        body: reports_and_traces,
+    },
+];
+
+/// The largest relative error that a count may have.
+const TOLERANCE: f64 = 0.001;
+
+const MODULE: &str = "oracle_selftest";
+const MODULE_LINE: &str = "oracle-selftest:";
+
+/// One count: what the program is made to do, what the oracle saw.
+pub struct Case {
+    pub name: String,
+    pub expected: f64,
+    pub measured: f64,
+}
+
+impl Case {
+    pub fn error(&self) -> f64 {
+        (self.measured - self.expected).abs() / self.expected.max(1.0)
+    }
+}
+
+/// Runs all programs of known counts, in user mode and in the kernel.
+pub fn measure_cases(cpus: usize) -> Result<Vec<Case>> {
+    let selftest = program::compile(&in_repository("tests/vm/oracle/selftest.c"))?;
+    let kernel = Kernel::get(Flavour::Patched)?;
+    let module = kernel.module(&in_repository("tests/vm/oracle"), "selftest_module", MODULE)?;
+    let outcome = Guest::with_kernel(Bochs::cpus(cpus).into(), kernel)
+        .program(&selftest)
+        .file("/selftest.ko", &module)
+        .command("selftest")
+        .command(&format!("insmod /selftest.ko && dmesg | sed -n 's/.*{MODULE_LINE} *//p'"))
+        .limit(600)
+        .boot()?;
+    let user = &outcome.commands[0].stdout;
+    ensure!(user.contains("# 0 cases skipped"), "{user}");
+    let mut cases = read_cases("user", user)?;
+    let kernel_cases = read_cases("kernel", outcome.stdout(1)?)?;
+    ensure!(!cases.is_empty() && !kernel_cases.is_empty());
+    cases.extend(kernel_cases);
+    Ok(cases)
+}
+
+/// Lines of case, counter, expected and measured, separated by tabs.
+fn read_cases(level: &str, table: &str) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for line in table.lines() {
+        let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
+        let [name, counter, expected, measured, ..] = fields[..] else {
+            continue;
+        };
+        if (name, counter) == ("case", "counter") {
+            continue;
+        }
+        cases.push(Case {
+            name: format!("{level}: {name}, {counter}"),
+            expected: expected.parse().with_context(|| line.to_owned())?,
+            measured: measured.parse().with_context(|| line.to_owned())?,
+        });
+    }
+    Ok(cases)
+}
+
+fn known_programs(cpus: usize) -> Result<()> {
+    for case in measure_cases(cpus)? {
+        ensure!(
+            case.error() <= TOLERANCE,
+            "{}: {} expected, {} counted",
+            case.name,
+            case.expected,
+            case.measured
+        );
+    }
+    Ok(())
+}
+
+fn reports_and_traces() -> Result<()> {
+    let outcome = Guest::new(Bochs::cpus(1).traces().into(), Flavour::Patched)
+        .package("openssl")
+        .program(&census::oraclectl()?)
+        .command(
+            "oraclectl trace start; oraclectl mark 51966
+             oraclectl run -- openssl dgst -sha256 /bin/busybox
+             oraclectl mark 47806; oraclectl trace stop",
+        )
+        .limit(400)
+        .boot()?;
+    let rows = census::read(outcome.stdout(0)?)?;
+    ensure_eq!(rows.len(), 3, "user, kernel and all of one CPU");
+    let user = &rows[0];
+    ensure_eq!((user.cpu, user.level.as_str()), (0, "user"));
+    // glibc's string functions use EVEX in every process on such a CPU.
+    ensure!(user.get("avx512") > 0 && user.get("syscalls") > 10);
+    ensure!(user.get("retired") > user.get("avx512"));
+    ensure!(rows[1].get("retired") > 0 && rows[2].get("ticks") > 0);
+
+    let trace = String::from_utf8(outcome.host_file("oracle.trace")?)?;
+    for event in ["mark at=", "run at=", "syscall at=", "sysret at=", "exception at=", "cr3 at="] {
+        ensure!(trace.contains(event), "no {event:?} in the trace");
+    }
+    ensure!(trace.contains("value=51966") && trace.contains("value=47806"));
+    Ok(())
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the documentation tells people to type is typed here.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use super::{Test, all_tests};
+use crate::vm::in_repository;
+use crate::vm::process::tail;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "readme::every_command_is_run_by_a_test",
+        budget_s: 1,
+        body: every_command_is_run_by_a_test,
+    },
+    Test { name: MAKE_RUN, budget_s: 150, body: make_run },
+    Test { name: RIG_BOOT, budget_s: 60, body: rig_boot },
+    Test { name: BENCH_PART, budget_s: 60, body: bench_part },
+];
+
+const MAKE_RUN: &str = "readme::make_run_shows_statistics_and_a_summary";
+const RIG_BOOT: &str = "readme::cargo_rig_boot_runs_a_command";
+const BENCH_PART: &str = "readme::make_bench_writes_results";
+
+/// The commands in README.md, and what runs each of them: a test, or the
+/// script that continuous integration starts.
+const RUN_BY: &[(&str, &str)] = &[
+    ("make run", MAKE_RUN),
+    ("make test", ".ci/run"),
+    ("make check", "Makefile"),
+    ("make bench ONLY=rig.qemu", BENCH_PART),
+    (
+        "cargo rig boot --machine qemu --cpus 4 -- 'scx_avxspec --stats 1 & sleep 5; dmesg | tail -n 3'",
+        RIG_BOOT,
+    ),
+    (
+        "sudo target/release/scx_avxspec --stats 1",
+        "scheduler::reports_statistics_to_itself_and_to_a_monitor",
+    ),
+];
+
+fn every_command_is_run_by_a_test() -> Result<()> {
+    let readme = fs::read_to_string(in_repository("README.md"))?;
+    let told: BTreeSet<&str> = readme.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    let known: BTreeSet<&str> = RUN_BY.iter().map(|(command, _)| *command).collect();
+    ensure!(told == known, "README.md tells {told:?}, the tests run {known:?}");
+    for (command, runner) in RUN_BY {
+        let is_test = all_tests().any(|test| test.name == *runner);
+        let is_script = fs::read_to_string(in_repository(runner))
+            .is_ok_and(|script| script.contains(command.trim_start_matches("make ")));
+        ensure!(is_test || is_script, "{command:?}: {runner} does not run it");
+    }
+    Ok(())
+}
+
+/// Types `command` into a shell in the repository; returns all it printed.
+fn type_in(command: &str) -> Result<String> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{command} 2>&1")]).current_dir(in_repository(""));
+    // A person's shell does not have what cargo sets for tests.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO") && text != "CARGO_HOME" || text.starts_with("MAKE") {
+            shell.env_remove(&name);
+        }
+    }
+    let output = shell.output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "{command}: {}\n{}", output.status, tail(&text, 40));
+    Ok(text)
+}
+
+fn make_run() -> Result<()> {
+    let text = type_in("make run")?;
+    for sign in [
+        "the scheduler runs: avxspec",
+        "Instructions under load, counted by the emulator:",
+        "guest seconds of load took",
+    ] {
+        ensure!(text.contains(sign), "no {sign:?} in:\n{}", tail(&text, 40));
+    }
+    let statistics = text.lines().filter(|line| line.contains("ran")).count();
+    ensure!(statistics >= 3, "too few statistics:\n{}", tail(&text, 40));
+    let wide: u64 = text
+        .lines()
+        .filter(|line| line.contains(" user "))
+        .filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok())
+        .sum();
+    let light: u64 = text
+        .lines()
+        .filter(|line| line.contains(" user "))
+        .filter_map(|line| line.split_whitespace().rev().nth(1)?.parse::<u64>().ok())
+        .sum();
+    ensure!(wide + light > 0, "no AVX-512 in the load:\n{}", tail(&text, 40));
+    Ok(())
+}
+
+fn rig_boot() -> Result<()> {
+    let (command, _) = RUN_BY
+        .iter()
+        .find(|(_, runner)| *runner == RIG_BOOT)
+        .ok_or_else(|| anyhow::anyhow!("the command is in the table"))?;
+    let text = type_in(command)?;
+    ensure!(text.contains("sched_ext: BPF scheduler"), "{}", tail(&text, 40));
+    ensure!(text.contains("rig: status 0"), "{}", tail(&text, 40));
+    Ok(())
+}
+
+fn bench_part() -> Result<()> {
+    let text = type_in("make bench ONLY=rig.qemu")?;
+    ensure!(text.contains("rig.qemu_boot_s"), "{}", tail(&text, 40));
+    let results = fs::read_to_string(in_repository("target/bench/results.json"))?;
+    let results: serde_json::Value = serde_json::from_str(&results)?;
+    let figures = results["figures"].as_array().map_or(0, Vec::len);
+    ensure!(figures >= 1, "no figures in {results}");
+    Ok(())
+}

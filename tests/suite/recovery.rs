@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whatever becomes of the scheduler, the machine goes on under the default
+//! one, and no task is lost.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use super::{Test, scheduler_guest, script};
+use crate::vm::process::output_of;
+use crate::vm::{Flavour, Qemu, in_repository};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "recovery::a_stalled_task_ejects_the_scheduler_and_everything_runs_on",
+        budget_s: 120,
+        body: stalled,
+    },
+    Test {
+        name: "recovery::a_killed_scheduler_leaves_everything_running",
+        budget_s: 60,
+        body: killed,
+    },
+    Test {
+        name: "recovery::an_error_ejects_the_scheduler_and_everything_runs_on",
+        budget_s: 60,
+        body: ejected_by_an_error,
+    },
+    Test {
+        name: "recovery::the_administrator_can_eject_the_scheduler",
+        budget_s: 60,
+        body: ejected_by_sysrq,
+    },
+];
+
+/// Both a free and a pinned task run on under the default scheduler.
+const AFTERWARDS: &str = "
+    wait_until 30 is_disabled || fail 'the kernel still has the scheduler'
+    all_progress $loops $pinned
+    grep ext.enabled /proc/$pinned/sched | tr -d ' '";
+
+fn killed() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .command(&script(&format!(
+            "start_scheduler
+             busy_loops 4
+             taskset 2 sh -c 'while :; do :; done' & pinned=$!
+             all_progress $loops $pinned
+             kill -KILL $scheduler
+             {AFTERWARDS}"
+        )))
+        .boot()?;
+    ensure!(outcome.stdout(0)?.contains("ext.enabled:0"));
+    Ok(())
+}
+
+fn ejected_by_an_error() -> Result<()> {
+    let object = compile_ejector()?;
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .package("bpftool")
+        .file("/eject.o", &object)
+        .command(&script(&format!(
+            "bpftool prog loadall /eject.o /sys/fs/bpf/eject autoattach || fail cannot load
+             start_scheduler
+             busy_loops 4
+             taskset 2 sh -c 'while :; do :; done' & pinned=$!
+             all_progress $loops $pinned
+             hostname other
+             wait $scheduler; echo status $?
+             {AFTERWARDS}
+             cat /tmp/scheduler.err /tmp/scheduler.out"
+        )))
+        .boot()?;
+    let output = outcome.stdout(0)?;
+    ensure!(!output.contains("status 0"), "{output}");
+    ensure!(output.contains("ext.enabled:0"), "{output}");
+    ensure!(output.contains("an error made to order"), "{output}");
+    Ok(())
+}
+
+fn compile_ejector() -> Result<PathBuf> {
+    let object = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("eject.bpf.o");
+    output_of(
+        Command::new(in_repository("build/clang"))
+            .args(["-target", "bpf", "-O2", "-g", "-c"])
+            .arg(in_repository("tests/suite/eject.bpf.c"))
+            .arg("-o")
+            .arg(&object),
+    )?;
+    Ok(object)
+}
+
+fn ejected_by_sysrq() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .command(&script(&format!(
+            "start_scheduler
+             busy_loops 4
+             taskset 2 sh -c 'while :; do :; done' & pinned=$!
+             echo S >/proc/sysrq-trigger
+             wait $scheduler
+             {AFTERWARDS}
+             cat /tmp/scheduler.err /tmp/scheduler.out"
+        )))
+        .boot()?;
+    let output = outcome.stdout(0)?;
+    ensure!(output.contains("ext.enabled:0"), "{output}");
+    ensure!(output.contains("disabled by sysrq-S"), "{output}");
+    Ok(())
+}
+
+/// A realtime task that takes all of a CPU starves a task confined to it. The
+/// scheduler can do nothing about it and is blamed by the kernel's watchdog,
+/// which must end in the default scheduler, whose fair server then serves the
+/// starving task.
+fn stalled() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .command(&script(&format!(
+            "start_scheduler
+             echo -1 >/proc/sys/kernel/sched_rt_runtime_us
+             busy_loops 2
+             taskset 2 sh -c 'while :; do :; done' & pinned=$!
+             all_progress $loops $pinned
+             taskset 2 chrt -f 50 sh -c 'while :; do :; done' &
+             wait $scheduler; echo status $?
+             {AFTERWARDS}
+             cat /tmp/scheduler.err /tmp/scheduler.out"
+        )))
+        .limit(300)
+        .boot()?;
+    let output = outcome.stdout(0)?;
+    ensure!(!output.contains("status 0"), "{output}");
+    ensure!(output.contains("ext.enabled:0"), "{output}");
+    ensure!(output.contains("runnable task stall"), "{output}");
+    Ok(())
+}

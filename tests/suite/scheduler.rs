@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The scheduler on a real kernel: it loads, runs the tasks, shares the CPUs
+//! as it should, and goes when asked.
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Test, scheduler_guest, script};
+use crate::ensure_eq;
+use crate::vm::machine::Machine;
+use crate::vm::{Bochs, Flavour, Qemu};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "scheduler::loads_and_passes_the_verifier_on_the_stock_kernel_in_qemu",
+        budget_s: 60,
+        body: || loads(Qemu::cpus(4).into(), Flavour::Stock),
+    },
+    Test {
+        name: "scheduler::loads_and_passes_the_verifier_on_the_patched_kernel_in_qemu",
+        budget_s: 60,
+        body: || loads(Qemu::cpus(4).into(), Flavour::Patched),
+    },
+    Test {
+        name: "scheduler::loads_and_passes_the_verifier_on_the_patched_kernel_in_bochs",
+        budget_s: 120,
+        body: || loads(Bochs::cpus(2).into(), Flavour::Patched),
+    },
+    Test {
+        name: "scheduler::reports_statistics_to_itself_and_to_a_monitor",
+        budget_s: 60,
+        body: reports_statistics,
+    },
+    Test { name: "scheduler::shares_follow_weights", budget_s: 90, body: shares_follow_weights },
+    Test {
+        name: "scheduler::no_cpu_idles_beside_waiting_work",
+        budget_s: 90,
+        body: no_cpu_idles_beside_waiting_work,
+    },
+    Test {
+        name: "scheduler::a_pinned_task_gets_its_share_of_a_crowded_cpu",
+        budget_s: 90,
+        body: a_pinned_task_gets_its_share,
+    },
+];
+
+fn loads(machine: Machine, flavour: Flavour) -> Result<()> {
+    let outcome = scheduler_guest(machine, flavour)?
+        .command(&script(
+            "start_scheduler
+             cat $sched_ext/root/ops
+             busy_loops 3
+             all_progress $loops
+             grep ext.enabled /proc/$$/sched | tr -d ' '
+             stop_scheduler
+             echo status $status
+             all_progress $loops
+             cat /tmp/scheduler.err /tmp/scheduler.out >&2",
+        ))
+        .limit(400)
+        .boot()?;
+    let output = outcome.stdout(0)?;
+    let lines: Vec<&str> = output.lines().collect();
+    ensure_eq!(lines.len(), 3, "{output}");
+    ensure!(lines[0].starts_with("avxspec"), "{}", lines[0]);
+    ensure_eq!(lines[1], "ext.enabled:1");
+    ensure_eq!(lines[2], "status 0");
+    let said = &outcome.commands[0].stderr;
+    ensure!(said.contains("unregistered from user space"), "{said}");
+    Ok(())
+}
+
+fn reports_statistics() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .command(&script(
+            "start_scheduler --stats 1
+             busy_loops 4
+             scx_avxspec --monitor 1 >/tmp/monitor.out 2>&1 & monitor=$!
+             sleep 5
+             kill -INT $monitor; wait $monitor || fail the monitor failed
+             stop_scheduler
+             cat /tmp/scheduler.out; echo ---; cat /tmp/monitor.out",
+        ))
+        .command("scx_avxspec --help-stats")
+        .boot()?;
+    let (own, monitor) = outcome.stdout(0)?.split_once("---\n").context("two reports")?;
+    for report in [own, monitor] {
+        let lines = report.lines().filter(|line| line.contains("ran")).count();
+        ensure!(lines >= 3, "too few lines of statistics:\n{report}");
+    }
+    ensure!(outcome.stdout(1)?.contains("run_ns"));
+    Ok(())
+}
+
+/// Weights of the kernel's own table: 1024 at nice 0, 335 at nice 5.
+const NICE_5_RATIO: f64 = 1024.0 / 335.0;
+
+fn shares_follow_weights() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(1).counted_time(), Flavour::Stock)?
+        .command(&script(
+            "start_scheduler
+             busy_loops 1; normal=$loops
+             nice -n 5 sh -c 'while :; do :; done' & lesser=$!
+             sleep 1
+             n=$(cpu_ns $normal); l=$(cpu_ns $lesser)
+             sleep 10
+             echo $(($(cpu_ns $normal) - n)) $(($(cpu_ns $lesser) - l))",
+        ))
+        .limit(400)
+        .boot()?;
+    let times = numbers(outcome.stdout(0)?)?;
+    let ratio = times[0] / times[1];
+    ensure!(
+        (ratio / NICE_5_RATIO - 1.0).abs() < 0.1,
+        "shares are {ratio:.2} to 1, weights {NICE_5_RATIO:.2} to 1"
+    );
+    Ok(())
+}
+
+/// Eight loops on four CPUs, half of them confined to two: by the kernel's own
+/// accounts nothing is idle, and everybody gets the same.
+fn no_cpu_idles_beside_waiting_work() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(4).counted_time(), Flavour::Stock)?
+        .command(&script(
+            "idle() { awk '/^cpu /{print $5 + $6}' /proc/stat; }
+             total() { awk '/^cpu /{for (n = 2; n <= 9; n++) sum += $n; print sum}' /proc/stat; }
+             start_scheduler
+             busy_loops 4; confined=$loops
+             for pid in $loops; do taskset -p 3 $pid >/dev/null; done
+             busy_loops 4
+             sleep 2
+             i=$(idle); t=$(total)
+             before=$(for pid in $confined $loops; do cpu_ns $pid; done)
+             sleep 8
+             after=$(for pid in $confined $loops; do cpu_ns $pid; done)
+             echo $(($(idle) - i)) $(($(total) - t))
+             echo $before; echo $after",
+        ))
+        .limit(400)
+        .boot()?;
+    let mut lines = outcome.stdout(0)?.lines();
+    let mut next = || numbers(lines.next().unwrap_or_default());
+    let (ticks, before, after) = (next()?, next()?, next()?);
+    let idle = ticks[0] / ticks[1];
+    ensure!(idle < 0.02, "{:.1} % of the time was idle", idle * 100.0);
+    let ran: Vec<f64> = before.iter().zip(&after).map(|(b, a)| a - b).collect();
+    ensure_eq!(ran.len(), 8);
+    let mean = ran.iter().sum::<f64>() / 8.0;
+    for time in &ran {
+        ensure!((time / mean - 1.0).abs() < 0.2, "unequal shares: {ran:?}");
+    }
+    Ok(())
+}
+
+fn a_pinned_task_gets_its_share() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(2).counted_time(), Flavour::Stock)?
+        .command(&script(
+            "start_scheduler
+             busy_loops 5
+             taskset 1 sh -c 'while :; do :; done' & pinned=$!
+             sleep 1
+             p=$(cpu_ns $pinned)
+             sleep 9
+             echo $(($(cpu_ns $pinned) - p))",
+        ))
+        .limit(400)
+        .boot()?;
+    let share = numbers(outcome.stdout(0)?)?[0] / 9e9;
+    // Six equal tasks on two CPUs: a third of a CPU each.
+    ensure!((0.25..0.55).contains(&share), "it got {share:.2} of a CPU");
+    Ok(())
+}
+
+fn numbers(line: &str) -> Result<Vec<f64>> {
+    line.split_whitespace()
+        .map(|word| word.parse().with_context(|| format!("{word:?} is no number")))
+        .collect()
+}

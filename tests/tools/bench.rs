@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `cargo rig bench`: every figure with its bar and a verdict.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use super::results::{Figure, Results};
+use crate::suite;
+use crate::vm::machine::Machine;
+use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Only figures whose name begins so
+    #[arg(default_value = "")]
+    prefix: String,
+}
+
+/// How to get a figure, and the most it may be.
+struct Bench {
+    name: &'static str,
+    unit: &'static str,
+    at_most: f64,
+    measure: fn() -> Result<f64>,
+}
+
+const BENCHES: &[Bench] = &[
+    Bench {
+        name: "rig.qemu_boot_s",
+        unit: "s",
+        at_most: 15.0,
+        measure: || boot_seconds(Qemu::cpus(4).into()),
+    },
+    Bench {
+        name: "rig.bochs_boot_s",
+        unit: "s",
+        at_most: 60.0,
+        measure: || boot_seconds(Bochs::cpus(2).into()),
+    },
+    Bench { name: "rig.oracle_error", unit: "of the count", at_most: 0.001, measure: oracle_error },
+    Bench {
+        name: "rig.kernel_rebuild_s",
+        unit: "s",
+        at_most: 180.0,
+        measure: kernel_rebuild_seconds,
+    },
+];
+
+pub fn bench(arguments: &Arguments) -> Result<ExitCode> {
+    let chosen: Vec<&Bench> =
+        BENCHES.iter().filter(|bench| bench.name.starts_with(&arguments.prefix)).collect();
+    ensure!(
+        !chosen.is_empty(),
+        "no figure begins with {:?}: they are {}",
+        arguments.prefix,
+        BENCHES.iter().map(|bench| bench.name).collect::<Vec<_>>().join(", ")
+    );
+    let mut fresh = Vec::new();
+    for bench in chosen {
+        eprintln!("rig: measuring {}", bench.name);
+        let figure = take(bench);
+        println!("{}", row(&figure));
+        fresh.push(figure);
+    }
+    let all_good = fresh.iter().all(|figure| figure.verdict == "ok");
+    let path = Results::path("bench");
+    let mut results = Results::load(&path)?;
+    results.merge(fresh)?;
+    results.save(&path)?;
+    eprintln!("rig: written to {}", path.display());
+    Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn take(bench: &Bench) -> Figure {
+    let measured = (bench.measure)();
+    let (value, verdict) = match measured {
+        Ok(value) if value <= bench.at_most => (Some(value), "ok".to_owned()),
+        Ok(value) => (Some(value), "short".to_owned()),
+        Err(error) => (None, format!("failed: {error:#}")),
+    };
+    Figure {
+        name: bench.name.to_owned(),
+        value,
+        unit: bench.unit.to_owned(),
+        bar: format!("at most {}", bench.at_most),
+        verdict,
+        command: format!("make bench ONLY={}", bench.name),
+    }
+}
+
+fn row(figure: &Figure) -> String {
+    let value = figure.value.map_or("-".to_owned(), |value| format!("{value:.4}"));
+    format!(
+        "{:28} {value:>12} {:14} {:16} {}",
+        figure.name, figure.unit, figure.bar, figure.verdict
+    )
+}
+
+/// From power-on to the first command, by the host's clock; the machine and
+/// the kernel are built before.
+fn boot_seconds(machine: Machine) -> Result<f64> {
+    machine.prepare()?;
+    let kernel = Kernel::get(Flavour::Patched)?;
+    let outcome = Guest::with_kernel(machine, kernel).command("true").boot()?;
+    outcome.all_succeeded()?;
+    Ok(outcome.boot.as_secs_f64())
+}
+
+/// The worst relative error of all counts.
+fn oracle_error() -> Result<f64> {
+    let cases = suite::oracle::measure_cases(1)?;
+    cases
+        .iter()
+        .map(suite::oracle::Case::error)
+        .max_by(f64::total_cmp)
+        .context("the oracle's test has cases")
+}
+
+/// A patched kernel with one line of one .c file of its series changed.
+fn kernel_rebuild_seconds() -> Result<f64> {
+    let dir = tempfile::tempdir()?;
+    Kernel::with_series(series_with("bench_begun", dir.path())?)?;
+    let stamp = format!("bench_{}", std::process::id());
+    let changed = series_with(&stamp, dir.path())?;
+    let begun = Instant::now();
+    Kernel::with_series(changed)?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// The project's series and one patch more, which adds the word to a .c file
+/// that the hiding of AVX-512 is about.
+fn series_with(word: &str, dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut series = crate::vm::series::patches_in(&crate::vm::in_repository("kernel-patch/6.12"))?;
+    let patch = dir.join(format!("9999-{word}.patch"));
+    fs::write(
+        &patch,
+        format!(
+            "--- a/arch/x86/kernel/fpu/core.c\n+++ b/arch/x86/kernel/fpu/core.c\n\
+             @@ -1,3 +1,4 @@\n \
+             // SPDX-License-Identifier: GPL-2.0-only\n\
+             +static const char bench_word[] __attribute__((used)) = \"{word}\";\n \
+             /*\n  *  Copyright (C) 1994 Linus Torvalds\n"
+        ),
+    )?;
+    series.push(patch);
+    Ok(series)
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `cargo rig boot`: one command in a guest, to look around.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::suite::scheduler_program;
+use crate::vm::machine::Machine;
+use crate::vm::{Bochs, Flavour, Guest, Qemu};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The machine: QEMU has any number of CPUs, Bochs has AVX-512
+    #[arg(long, value_enum, default_value = "qemu")]
+    machine: MachineName,
+    /// The kernel
+    #[arg(long, value_enum, default_value = "patched")]
+    kernel: KernelName,
+    /// CPUs
+    #[arg(long, default_value_t = 2)]
+    cpus: usize,
+    /// Seconds after which the guest is given up
+    #[arg(long, default_value_t = 600)]
+    limit: u64,
+    /// What to run, as root
+    #[arg(required = true, trailing_var_arg = true)]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum MachineName {
+    Qemu,
+    Bochs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum KernelName {
+    Patched,
+    Stock,
+}
+
+pub fn boot(arguments: &Arguments) -> Result<ExitCode> {
+    let machine: Machine = match arguments.machine {
+        MachineName::Qemu => Qemu::cpus(arguments.cpus).into(),
+        MachineName::Bochs => Bochs::cpus(arguments.cpus).into(),
+    };
+    let flavour = match arguments.kernel {
+        KernelName::Patched => Flavour::Patched,
+        KernelName::Stock => Flavour::Stock,
+    };
+    let outcome = Guest::new(machine, flavour)
+        .program(&scheduler_program()?)
+        .command(&arguments.command.join(" "))
+        .limit(arguments.limit)
+        .streams()
+        .boot()?;
+    let result = &outcome.commands[0];
+    eprintln!(
+        "rig: status {}; {:.2} s by the guest's clock; booted in {:.1} s, {:.1} s in all",
+        result.status,
+        result.seconds,
+        outcome.boot.as_secs_f64(),
+        outcome.elapsed.as_secs_f64()
+    );
+    Ok(ExitCode::from(u8::try_from(result.status).unwrap_or(1)))
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What `cargo rig` offers beside the tests.
+
+pub mod bench;
+pub mod boot;
+pub mod figures;
+pub mod mutants;
+pub mod prepare;
+pub mod results;
+pub mod run;
+pub mod soak;

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `cargo rig mutants`: seed each known bug, see the test named for it fail.
+//!
+//! The list is tests/mutants.toml. A mutant is killed when the tree with the
+//! bug still builds and the test that names it fails; first the test has to
+//! pass without any bug. A survivor means that the test cannot fail.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use crate::vm::in_repository;
+use crate::vm::process::{output_of, tail};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Only mutants whose name contains this
+    #[arg(default_value = "")]
+    filter: String,
+}
+
+#[derive(Deserialize)]
+struct List {
+    mutant: Vec<Mutant>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mutant {
+    name: String,
+    file: PathBuf,
+    find: String,
+    replace: String,
+    /// "unit NAME" or "rig NAME", as cargo test knows it.
+    killed_by: String,
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let text = fs::read_to_string(in_repository("tests/mutants.toml"))?;
+    let list: List = toml::from_str(&text).context("tests/mutants.toml")?;
+    let chosen: Vec<&Mutant> =
+        list.mutant.iter().filter(|mutant| mutant.name.contains(&arguments.filter)).collect();
+    ensure!(!chosen.is_empty(), "no mutant's name contains {:?}", arguments.filter);
+
+    let tree = Tree::copy()?;
+    let judges: BTreeSet<&str> = chosen.iter().map(|mutant| mutant.killed_by.as_str()).collect();
+    for judge in judges {
+        eprintln!("rig: without a bug: {judge}");
+        let output = tree.test(judge)?;
+        ensure!(output.status.success(), "{judge} fails without a bug:\n{}", words_of(&output));
+    }
+    let mut survivors = 0;
+    for mutant in &chosen {
+        let killed = tree.kills(mutant).with_context(|| format!("mutant {}", mutant.name))?;
+        println!(
+            "{:10} {:40} {}",
+            if killed { "killed" } else { "SURVIVED" },
+            mutant.name,
+            mutant.killed_by
+        );
+        survivors += usize::from(!killed);
+    }
+    println!("{} passed, {survivors} failed", chosen.len() - survivors);
+    Ok(if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A copy of the repository to seed bugs in, with build output of its own.
+struct Tree {
+    dir: PathBuf,
+    target: PathBuf,
+}
+
+impl Tree {
+    fn copy() -> Result<Self> {
+        let dir = in_repository("target/mutants/tree");
+        if dir.exists() {
+            fs::remove_dir_all(&dir)?;
+        }
+        fs::create_dir_all(&dir)?;
+        let files = output_of(
+            Command::new("git")
+                .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+                .current_dir(in_repository("")),
+        )?;
+        for name in files.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+            let name = Path::new(std::str::from_utf8(name)?);
+            let target = dir.join(name);
+            fs::create_dir_all(target.parent().context("a file has a directory")?)?;
+            output_of(
+                Command::new("cp")
+                    .arg("--preserve=mode,timestamps")
+                    .arg(in_repository("").join(name))
+                    .arg(&target),
+            )?;
+        }
+        Ok(Self { dir, target: in_repository("target/mutants/target") })
+    }
+
+    /// Whether the test named for this mutant fails because of it.
+    fn kills(&self, mutant: &Mutant) -> Result<bool> {
+        let path = self.dir.join(&mutant.file);
+        let sound = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}", mutant.file.display()))?;
+        let places = sound.matches(&mutant.find).count();
+        ensure!(
+            places == 1,
+            "{:?} is found {places} times in {}",
+            mutant.find,
+            mutant.file.display()
+        );
+        fs::write(&path, sound.replacen(&mutant.find, &mutant.replace, 1))?;
+        let verdict = self.verdict(&mutant.killed_by);
+        fs::write(&path, sound)?;
+        verdict
+    }
+
+    fn verdict(&self, judge: &str) -> Result<bool> {
+        let built = self.cargo(judge, &["--no-run"], &[])?;
+        ensure!(built.status.success(), "it does not build:\n{}", words_of(&built));
+        Ok(!self.test(judge)?.status.success())
+    }
+
+    fn test(&self, judge: &str) -> Result<Output> {
+        let (_, name) = split(judge)?;
+        let output = self.cargo(judge, &[], &["--exact", name])?;
+        let ran = String::from_utf8_lossy(&output.stdout).contains("running 1 test");
+        ensure!(ran, "there is no test {judge:?}:\n{}", words_of(&output));
+        Ok(output)
+    }
+
+    fn cargo(&self, judge: &str, flags: &[&str], rest: &[&str]) -> Result<Output> {
+        let target = match split(judge)?.0 {
+            "unit" => ["--bin", "scx_avxspec"],
+            "rig" => ["--test", "rig"],
+            other => bail!("a judge is \"unit NAME\" or \"rig NAME\", not {other:?}"),
+        };
+        Command::new("cargo")
+            .args(["test", "--release", "--locked"])
+            .args(target)
+            .args(flags)
+            .arg("--")
+            .args(rest)
+            .current_dir(&self.dir)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .output()
+            .context("cannot start cargo")
+    }
+}
+
+fn split(judge: &str) -> Result<(&str, &str)> {
+    judge.split_once(' ').with_context(|| format!("{judge:?} is not \"unit NAME\" or \"rig NAME\""))
+}
+
+fn words_of(output: &Output) -> String {
+    format!(
+        "{}\n{}",
+        tail(&String::from_utf8_lossy(&output.stdout), 20),
+        tail(&String::from_utf8_lossy(&output.stderr), 20)
+    )
+}

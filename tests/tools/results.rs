@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Figures that were measured, kept as JSON until they are written down.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::vm::in_repository;
+use crate::vm::process::text_of;
+
+/// One figure: a stable name, what was measured, what is asked for.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Figure {
+    pub name: String,
+    /// None where it could not be measured; `verdict` says why.
+    pub value: Option<f64>,
+    pub unit: String,
+    pub bar: String,
+    pub verdict: String,
+    pub command: String,
+}
+
+/// Figures of one machine, the last one of each name.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Results {
+    pub machine: String,
+    pub date: String,
+    pub commit: String,
+    pub figures: Vec<Figure>,
+}
+
+impl Results {
+    /// The file that `kind` of measurement ("bench", "soak") leaves behind.
+    pub fn path(kind: &str) -> PathBuf {
+        in_repository(&format!("target/{kind}/results.json"))
+    }
+
+    /// What was measured before; nothing is a good answer.
+    pub fn load(path: &Path) -> Result<Self> {
+        match fs::read_to_string(path) {
+            Ok(text) => serde_json::from_str(&text)
+                .with_context(|| format!("{} is damaged: remove it", path.display())),
+            Err(_) => Ok(Self::default()),
+        }
+    }
+
+    /// Takes over fresh figures, each in the place of its namesake.
+    pub fn merge(&mut self, fresh: Vec<Figure>) -> Result<()> {
+        self.machine = machine()?;
+        self.date = text_of(Command::new("date").args(["-u", "+%F"]))?.trim().to_owned();
+        self.commit = commit()?;
+        for figure in fresh {
+            self.figures.retain(|old| old.name != figure.name);
+            self.figures.push(figure);
+        }
+        self.figures.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(())
+    }
+
+    pub fn save(&self, path: &Path) -> Result<()> {
+        fs::create_dir_all(path.parent().context("a file has a directory")?)?;
+        fs::write(path, serde_json::to_string_pretty(self)? + "\n")?;
+        Ok(())
+    }
+}
+
+fn machine() -> Result<String> {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo")?;
+    let model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map_or("an unnamed CPU", |rest| rest.trim_start_matches(['\t', ' ', ':']));
+    let meminfo = fs::read_to_string("/proc/meminfo")?;
+    let kib: u64 =
+        meminfo.split_whitespace().nth(1).and_then(|size| size.parse().ok()).unwrap_or(0);
+    let release = fs::read_to_string("/etc/os-release")?;
+    let system = release
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))
+        .unwrap_or("an unnamed system");
+    Ok(format!(
+        "{model}, {} CPUs, {} GiB, {}",
+        std::thread::available_parallelism()?,
+        kib.div_ceil(1 << 20),
+        system.trim_matches('"')
+    ))
+}
+
+fn commit() -> Result<String> {
+    let git = |arguments: &[&str]| {
+        text_of(Command::new("git").args(arguments).current_dir(in_repository("")))
+    };
+    let head = git(&["rev-parse", "--short", "HEAD"])?.trim().to_owned();
+    let dirty = !git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
+    Ok(if dirty { head + " and changes" } else { head })
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a guest's console tells: how far it is, and what went wrong.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+/// What a kernel says when something is broken in it. The scheduler under test
+/// is never an excuse: each of these fails the test.
+const TROUBLE: [&str; 12] = [
+    "Kernel panic - not syncing",
+    "BUG: ",
+    "Oops: ",
+    "Oops:",
+    "WARNING: ",
+    "general protection fault",
+    "rcu_preempt self-detected stall",
+    "rcu_preempt detected stalls",
+    "soft lockup",
+    "blocked for more than",
+    "Unable to mount root",
+    "double fault",
+];
+
+/// The first line of `log` that a healthy kernel does not print.
+pub fn trouble_in(log: &str) -> Option<&str> {
+    log.lines().find(|line| {
+        is_kernel_message(line)
+            && !line.contains("] rig: ")
+            && TROUBLE.iter().any(|sign| line.contains(sign))
+    })
+}
+
+/// Kernel messages begin with their time: "[    1.234567] ". What programs
+/// print may say anything.
+fn is_kernel_message(line: &str) -> bool {
+    let line = line.trim_start_matches(['\r', '\0']);
+    line.strip_prefix('[').is_some_and(|rest| {
+        let stamp = rest.trim_start();
+        stamp.find(']').is_some_and(|end| {
+            stamp[..end].chars().all(|char| {
+                char.is_ascii_digit() || char == '.' || char == ' ' || char == 'T' || char == 'C'
+            })
+        })
+    })
+}
+
+/// The seconds that the guest's clock showed when it said "rig: `what` at".
+pub fn time_of(log: &str, what: &str) -> Option<f64> {
+    let sign = format!("rig: {what} at ");
+    log.lines()
+        .find_map(|line| line.trim_end().split_once(&sign))
+        .and_then(|(_, seconds)| seconds.parse().ok())
+}
+
+/// A console log that grows while it is read.
+pub struct Console {
+    path: PathBuf,
+    offset: u64,
+    text: String,
+}
+
+impl Console {
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), offset: 0, text: String::new() }
+    }
+
+    /// Reads what is new, and returns it.
+    pub fn advance(&mut self) -> Result<String> {
+        let Ok(mut file) = File::open(&self.path) else {
+            return Ok(String::new());
+        };
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        self.offset += bytes.len() as u64;
+        let fresh = String::from_utf8_lossy(&bytes).replace('\r', "");
+        self.text.push_str(&fresh);
+        Ok(fresh)
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}

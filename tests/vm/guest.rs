@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One boot of one machine, from the order to what came of it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+use super::console::{Console, time_of, trouble_in};
+use super::kernel::{Flavour, Kernel};
+use super::machine::{Machine, Parts};
+use super::process::{Tied, output_of, tail, text_of};
+use super::slots;
+use super::userland::Userland;
+
+const CONSOLE_LINES_SHOWN: usize = 40;
+const OUTPUT_DISK_BYTES: u64 = 256 << 20;
+const DEFAULT_LIMIT: Duration = Duration::from_secs(240);
+/// How long a guest may take from its last word to switching itself off.
+const POWER_OFF_LIMIT: Duration = Duration::from_secs(15);
+/// What is broken goes on talking for a while; the whole of it is wanted.
+const TROUBLE_TALKS_FOR: Duration = Duration::from_secs(2);
+
+/// The order: boot this machine with that kernel, run these commands as root.
+pub struct Guest {
+    machine: Machine,
+    kernel: KernelChoice,
+    release: Option<&'static str>,
+    packages: Vec<&'static str>,
+    programs: Vec<PathBuf>,
+    files: Vec<(String, PathBuf)>,
+    commands: Vec<String>,
+    collect: Vec<String>,
+    limit: Duration,
+    streams: bool,
+}
+
+enum KernelChoice {
+    Flavour(Flavour),
+    Built(Kernel),
+}
+
+impl Guest {
+    pub fn new(machine: Machine, flavour: Flavour) -> Self {
+        Self::of(machine, KernelChoice::Flavour(flavour))
+    }
+
+    pub fn with_kernel(machine: Machine, kernel: Kernel) -> Self {
+        Self::of(machine, KernelChoice::Built(kernel))
+    }
+
+    fn of(machine: Machine, kernel: KernelChoice) -> Self {
+        Self {
+            machine,
+            kernel,
+            release: None,
+            packages: Vec::new(),
+            programs: Vec::new(),
+            files: Vec::new(),
+            commands: Vec::new(),
+            collect: Vec::new(),
+            limit: DEFAULT_LIMIT,
+            streams: false,
+        }
+    }
+
+    /// A shell script to run, after those ordered before it.
+    pub fn command(mut self, script: &str) -> Self {
+        self.commands.push(script.to_owned());
+        self
+    }
+
+    /// The Debian release to take packages from, instead of the host's. It must
+    /// not be older than that.
+    pub fn release(mut self, name: &'static str) -> Self {
+        self.release = Some(name);
+        self
+    }
+
+    /// A Debian package to have in the guest, with all that it depends on.
+    pub fn package(mut self, name: &'static str) -> Self {
+        self.packages.push(name);
+        self
+    }
+
+    /// A program of the host's, put into /usr/bin with the libraries it needs.
+    pub fn program(mut self, path: &Path) -> Self {
+        self.programs.push(path.to_owned());
+        self
+    }
+
+    /// A file of the host's, put at `path`.
+    pub fn file(mut self, path: &str, source: &Path) -> Self {
+        self.files.push((path.to_owned(), source.to_owned()));
+        self
+    }
+
+    /// A file of the guest's to bring back.
+    pub fn collect(mut self, path: &str) -> Self {
+        self.collect.push(path.to_owned());
+        self
+    }
+
+    /// How long all of it may take by the host's clock.
+    pub fn limit(mut self, seconds: u64) -> Self {
+        self.limit = Duration::from_secs(seconds);
+        self
+    }
+
+    /// Shows what the commands print while they run, instead of keeping it.
+    pub fn streams(mut self) -> Self {
+        self.streams = true;
+        self
+    }
+
+    pub fn boot(self) -> Result<Outcome> {
+        let kernel = match &self.kernel {
+            KernelChoice::Flavour(flavour) => Kernel::get(*flavour)?,
+            KernelChoice::Built(kernel) => kernel.clone(),
+        };
+        let userland = Userland::with(self.release, &self.packages)?;
+        self.machine.prepare()?;
+        let dir =
+            tempfile::Builder::new().prefix("guest-").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+        self.write_job(&userland, dir.path())?;
+        File::create(dir.path().join("output.img"))?.set_len(OUTPUT_DISK_BYTES)?;
+        let parts = Parts {
+            dir: dir.path(),
+            kernel: &kernel.image,
+            root: &userland.image,
+            command_line: self.machine.command_line(),
+        };
+        let mut emulator = self.machine.command(&parts)?;
+
+        let _slots = slots::take(self.machine.host_cpus());
+        let begun = Instant::now();
+        let child = Tied::spawn(&mut emulator)?;
+        let run = Run {
+            console: Console::new(&parts.console()),
+            begun,
+            ready: None,
+            streams: self.streams,
+        };
+        let run = run.watch(child, self.limit)?;
+        Outcome::read(dir, &run, self.commands.len())
+    }
+
+    /// The job disk: a tar archive of commands, programs and files.
+    fn write_job(&self, userland: &Userland, dir: &Path) -> Result<()> {
+        let stage = dir.join("stage");
+        let commands = stage.join("job/commands");
+        fs::create_dir_all(&commands)?;
+        for (number, script) in self.commands.iter().enumerate() {
+            fs::write(commands.join(format!("{number:03}")), format!("#!/bin/sh\n{script}\n"))?;
+        }
+        fs::write(stage.join("job/collect"), lines_of(&self.collect))?;
+        if self.streams {
+            fs::write(stage.join("job/stream"), "")?;
+        }
+        for program in &self.programs {
+            let name = program.file_name().context("a program has a name")?;
+            put_stripped(&stage, &Path::new("/usr/bin").join(name), program)?;
+            for library in libraries_of(program)? {
+                if !userland.tree.join(library.strip_prefix("/")?).exists() {
+                    put(&stage, &library, &library)?;
+                }
+            }
+        }
+        for (path, source) in &self.files {
+            put(&stage, Path::new(path), source)?;
+        }
+        output_of(
+            Command::new("tar")
+                .args(["--create", "--owner=0", "--group=0", "--file"])
+                .arg(dir.join("job.img"))
+                .arg("--directory")
+                .arg(&stage)
+                .arg("."),
+        )?;
+        fs::remove_dir_all(&stage)?;
+        Ok(())
+    }
+}
+
+fn put(stage: &Path, path: &Path, source: &Path) -> Result<()> {
+    let target = stage.join(path.strip_prefix("/").unwrap_or(path));
+    fs::create_dir_all(target.parent().context("a file has a directory")?)?;
+    fs::copy(source, &target)
+        .with_context(|| format!("cannot put {} into a guest", source.display()))?;
+    Ok(())
+}
+
+/// Debug information is of no use in a guest, and slow to carry there.
+fn put_stripped(stage: &Path, path: &Path, program: &Path) -> Result<()> {
+    put(stage, path, program)?;
+    let target = stage.join(path.strip_prefix("/")?);
+    output_of(Command::new("strip").arg("--strip-debug").arg(target))?;
+    Ok(())
+}
+
+fn lines_of(paths: &[String]) -> String {
+    paths.iter().map(|path| format!("{path}\n")).collect()
+}
+
+fn libraries_of(program: &Path) -> Result<Vec<PathBuf>> {
+    // ldd fails for a static program, which needs nothing.
+    let Ok(list) = text_of(Command::new("ldd").arg(program)) else {
+        return Ok(Vec::new());
+    };
+    Ok(list
+        .lines()
+        .filter_map(|line| line.split_once(" => "))
+        .filter_map(|(_, target)| target.split(' ').next())
+        .filter(|path| path.starts_with('/'))
+        .map(PathBuf::from)
+        .collect())
+}
+
+/// A guest on its way.
+struct Run {
+    console: Console,
+    begun: Instant,
+    ready: Option<Duration>,
+    streams: bool,
+}
+
+impl Run {
+    /// Waits until the guest has finished. Returning drops `emulator`, which
+    /// kills it: on every path.
+    fn watch(mut self, mut emulator: Tied, limit: Duration) -> Result<Self> {
+        loop {
+            std::thread::sleep(Duration::from_millis(30));
+            let ended = emulator.try_wait()?;
+            self.advance()?;
+            if trouble_in(self.console.text()).is_some() {
+                std::thread::sleep(TROUBLE_TALKS_FOR);
+                self.advance()?;
+                let sign = trouble_in(self.console.text()).unwrap_or_default().to_owned();
+                bail!(self.report(&format!("the guest's kernel is in trouble: {}", sign.trim())));
+            }
+            if time_of(self.console.text(), "finished").is_some() {
+                self.wait_for_power_off(&mut emulator)?;
+                return Ok(self);
+            }
+            if let Some(status) = ended {
+                bail!(self.report(&format!("the machine ended too early ({status})")));
+            }
+            if self.begun.elapsed() > limit {
+                bail!(self.report(&format!("the guest hangs: {} s are over", limit.as_secs())));
+            }
+        }
+    }
+
+    fn wait_for_power_off(&self, emulator: &mut Tied) -> Result<()> {
+        let asked = Instant::now();
+        while emulator.try_wait()?.is_none() && asked.elapsed() < POWER_OFF_LIMIT {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let fresh = self.console.advance()?;
+        if self.ready.is_none() && time_of(self.console.text(), "ready").is_some() {
+            self.ready = Some(self.begun.elapsed());
+        }
+        if self.streams && self.ready.is_some() {
+            for line in fresh.lines().filter(|line| !line.contains("] rig: ")) {
+                println!("{line}");
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self, what: &str) -> String {
+        format!(
+            "{what}\n--- the end of its console ---\n{}\n---",
+            tail(self.console.text(), CONSOLE_LINES_SHOWN)
+        )
+    }
+}
+
+/// What came of one command. What it printed is empty where it was streamed.
+pub struct CommandResult {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+    /// By the guest's clock.
+    pub seconds: f64,
+}
+
+/// What came of a guest.
+pub struct Outcome {
+    pub commands: Vec<CommandResult>,
+    /// From power-on to the first command, by the host's clock.
+    pub boot: Duration,
+    /// From power-on to the end, by the host's clock.
+    pub elapsed: Duration,
+    dir: TempDir,
+}
+
+impl Outcome {
+    fn read(dir: TempDir, run: &Run, count: usize) -> Result<Self> {
+        let out = dir.path().join("out");
+        fs::create_dir_all(&out)?;
+        output_of(
+            Command::new("tar")
+                .args(["--extract", "--no-same-owner", "--file"])
+                .arg(dir.path().join("output.img"))
+                .arg("--directory")
+                .arg(&out),
+        )
+        .with_context(|| run.report("the guest left no output"))?;
+        let commands =
+            (0..count).map(|number| read_command(&out, number)).collect::<Result<_>>()?;
+        Ok(Self {
+            commands,
+            boot: run.ready.context("a guest that finished was ready")?,
+            elapsed: run.begun.elapsed(),
+            dir,
+        })
+    }
+
+    /// The output of command `number`, which must have succeeded.
+    pub fn stdout(&self, number: usize) -> Result<&str> {
+        let command = &self.commands[number];
+        ensure!(
+            command.status == 0,
+            "command {number} ended with status {}\n--- stdout ---\n{}\n--- stderr ---\n{}\n---",
+            command.status,
+            tail(&command.stdout, CONSOLE_LINES_SHOWN),
+            tail(&command.stderr, CONSOLE_LINES_SHOWN)
+        );
+        Ok(&command.stdout)
+    }
+
+    /// Fails unless every command succeeded.
+    pub fn all_succeeded(&self) -> Result<()> {
+        for number in 0..self.commands.len() {
+            self.stdout(number)?;
+        }
+        Ok(())
+    }
+
+    /// The content of a collected file.
+    pub fn file(&self, path: &str) -> Result<Vec<u8>> {
+        let file = self.dir.path().join("out/files").join(path.trim_start_matches('/'));
+        fs::read(file).with_context(|| format!("the guest left no {path}"))
+    }
+
+    /// A file that the emulator wrote on the host.
+    pub fn host_file(&self, name: &str) -> Result<Vec<u8>> {
+        fs::read(self.dir.path().join(name)).with_context(|| format!("the emulator left no {name}"))
+    }
+}
+
+fn read_command(out: &Path, number: usize) -> Result<CommandResult> {
+    let read = |end: &str| -> Result<String> {
+        let path = out.join(format!("{number:03}.{end}"));
+        let bytes = fs::read(&path).with_context(|| format!("no {}", path.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let printed = |end: &str| read(end).unwrap_or_default();
+    let times = read("times")?;
+    let (begun, ended) = times.trim().split_once(' ').context("two times")?;
+    Ok(CommandResult {
+        status: read("status")?.trim().parse()?,
+        stdout: printed("stdout"),
+        stderr: printed("stderr"),
+        seconds: ended.parse::<f64>()? - begun.parse::<f64>()?,
+    })
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Kernels under test: Debian's sources, with and without our series.
+//!
+//! Each flavour has a source tree of its own in which it is built, and keeps
+//! it, so that a changed patch costs what the change costs. The second tree
+//! starts as a copy of the first one, objects included. A finished kernel is
+//! an artefact of its own; a tree may go on to another series without taking
+//! it back. While the series is empty the flavours are one and the same.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use super::cache::{Cache, Key};
+use super::packages::{self, Apt};
+use super::process::{hold_lock, output_of, run_logged, text_of};
+use super::progress::Progress;
+use super::series::{Source, patches_in};
+
+const PACKAGE: &str = "linux-source-6.12";
+const SERIES: &str = "kernel-patch/6.12";
+const CONFIG_FRAGMENTS: [&str; 2] = ["kernel-patch/config", "tests/vm/kernel.config"];
+
+/// What a first build and a rebuild print, until one of this host's own tells.
+const STEPS_OF_A_BUILD: u64 = 2250;
+const STEPS_OF_A_REBUILD: u64 = 60;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flavour {
+    /// With the series of `kernel-patch/6.12`.
+    Patched,
+    /// The same source without it.
+    Stock,
+}
+
+/// A kernel that is built.
+#[derive(Clone)]
+pub struct Kernel {
+    pub image: PathBuf,
+    recipe: Recipe,
+}
+
+/// All that decides what a kernel is.
+#[derive(Clone)]
+struct Recipe {
+    cache: Cache,
+    version: String,
+    compiler: String,
+    fragments: Vec<PathBuf>,
+    series: Vec<PathBuf>,
+}
+
+impl Kernel {
+    pub fn get(flavour: Flavour) -> Result<Self> {
+        let series = match flavour {
+            Flavour::Patched => patches_in(&in_repository(SERIES))?,
+            Flavour::Stock => Vec::new(),
+        };
+        Self::with_series(series)
+    }
+
+    /// A kernel with any series at all.
+    pub fn with_series(series: Vec<PathBuf>) -> Result<Self> {
+        let recipe = Recipe::new(series)?;
+        let key = recipe.key()?;
+        let dir = recipe.cache.artefact("kernels", &key, |dir| {
+            let tree = Tree::obtain(&recipe)?;
+            tree.build(&recipe)?;
+            for (file, name) in [
+                ("arch/x86/boot/bzImage", "bzImage"),
+                ("System.map", "System.map"),
+                (".config", "config"),
+            ] {
+                fs::copy(tree.source.tree.join(file), dir.join(name))?;
+            }
+            Ok(())
+        })?;
+        Ok(Self { image: dir.join("bzImage"), recipe })
+    }
+
+    /// The module `name` that the Kbuild file in `sources/dir` describes, built
+    /// for this kernel. It may include what lies anywhere in `sources`.
+    pub fn module(&self, sources: &Path, dir: &str, name: &str) -> Result<PathBuf> {
+        let key = self.recipe.key()?.dir_part(sources)?;
+        let built = self.recipe.cache.artefact("modules", &key, |place| {
+            let tree = Tree::obtain(&self.recipe)?;
+            tree.build(&self.recipe)?;
+            output_of(Command::new("cp").arg("-r").arg(sources.join(".")).arg(place))?;
+            let target = format!("M={}", place.join(dir).display());
+            tree.make(&[&target, "modules"], |_| ())
+        })?;
+        Ok(built.join(dir).join(format!("{name}.ko")))
+    }
+}
+
+impl Recipe {
+    fn new(series: Vec<PathBuf>) -> Result<Self> {
+        let compiler = ["gcc", "ld", "pahole"]
+            .iter()
+            .map(|tool| {
+                let version = text_of(Command::new(tool).arg("--version"))?;
+                Ok(version.lines().next().unwrap_or_default().to_owned())
+            })
+            .collect::<Result<Vec<_>>>()?
+            .join(", ");
+        Ok(Self {
+            cache: Cache::open()?,
+            version: packages::candidate(PACKAGE)?,
+            compiler,
+            fragments: CONFIG_FRAGMENTS.map(in_repository).to_vec(),
+            series,
+        })
+    }
+
+    /// What can only be built in a tree of its own.
+    fn ground(&self) -> Key {
+        Key::new().text_part(PACKAGE, &self.version).text_part("compiler", &self.compiler)
+    }
+
+    fn config_key(&self) -> Result<Key> {
+        self.fragments.iter().try_fold(Key::new(), |key, fragment| key.file_part(fragment))
+    }
+
+    fn key(&self) -> Result<Key> {
+        let ground = self.ground().text_part("configuration", &self.config_key()?.hex());
+        self.series.iter().try_fold(ground, |key, patch| key.file_part(patch))
+    }
+
+    /// The flavour in whose tree this is built.
+    fn tree_name(&self) -> &'static str {
+        if self.series.is_empty() { "stock" } else { "patched" }
+    }
+}
+
+/// A source tree with its objects, and the lock on it.
+struct Tree {
+    source: Source,
+    log: PathBuf,
+    lock: File,
+}
+
+impl Tree {
+    fn obtain(recipe: &Recipe) -> Result<Self> {
+        let ground = recipe.ground().hex();
+        let trees = recipe.cache.dir("trees")?;
+        let own = trees.join(format!("{}-{ground}", recipe.tree_name()));
+        let lock = recipe.cache.lock(&lock_name(&own))?;
+        if !own.exists() {
+            let partial = own.with_extension("partial");
+            if partial.exists() {
+                fs::remove_dir_all(&partial)?;
+            }
+            let sibling = trees.join(format!("stock-{ground}"));
+            if sibling != own && sibling.exists() {
+                copy_tree(&recipe.cache, &sibling, &partial)?;
+            } else {
+                unpack_source(recipe, &partial)?;
+            }
+            fs::rename(&partial, &own)?;
+        }
+        Ok(Self {
+            source: Source { tree: own.join("linux"), aside: own.join("series") },
+            log: own.join("build.log"),
+            lock,
+        })
+    }
+
+    fn build(&self, recipe: &Recipe) -> Result<()> {
+        let running = self.aside("building");
+        if running.exists() {
+            self.forget_what_was_written_since(&running)?;
+        }
+        self.source.hold(&recipe.series)?;
+        fs::write(&running, "")?;
+        let _ = fs::remove_file(&self.log);
+        self.configure(recipe)?;
+
+        let rebuild = self.source.tree.join("vmlinux").exists();
+        let (counted, default) = match rebuild {
+            true => (self.aside("steps-of-a-rebuild"), STEPS_OF_A_REBUILD),
+            false => (self.aside("steps-of-a-build"), STEPS_OF_A_BUILD),
+        };
+        let expected = fs::read_to_string(&counted)
+            .ok()
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(default);
+        let name = format!("kernel {} ({})", recipe.version, recipe.tree_name());
+        let mut progress = Progress::new(&name, expected);
+        self.make(&["bzImage", "modules"], |line| {
+            if is_build_step(line) {
+                progress.step();
+            }
+        })?;
+        fs::write(&counted, progress.finish().to_string())?;
+        fs::remove_file(&running)?;
+        Ok(())
+    }
+
+    /// A build that was killed may have left objects that are newer than their
+    /// sources and yet not whole. What it wrote is what is newer than the mark
+    /// it set when it began.
+    fn forget_what_was_written_since(&self, mark: &Path) -> Result<()> {
+        eprintln!("rig: an interrupted kernel build is redone");
+        output_of(
+            Command::new("find")
+                .arg(&self.source.tree)
+                .args(["-type", "f", "-newer"])
+                .arg(mark)
+                .arg("-delete"),
+        )?;
+        Ok(())
+    }
+
+    /// The configuration is made from nothing, so that it is that of its
+    /// fragments and of no earlier one; make sees which options changed.
+    fn configure(&self, recipe: &Recipe) -> Result<()> {
+        let wanted = recipe.config_key()?.hex();
+        let made_of = self.aside("configuration");
+        let config = self.source.tree.join(".config");
+        if config.exists() && fs::read_to_string(&made_of).is_ok_and(|made_of| made_of == wanted) {
+            // A patch may have brought options of its own.
+            return self.make(&["olddefconfig"], |_| ());
+        }
+        self.make(&["tinyconfig"], |_| ())?;
+        let mut merge = Command::new("scripts/kconfig/merge_config.sh");
+        merge.args(["-m", ".config"]).args(&recipe.fragments).current_dir(&self.source.tree);
+        run_logged(&mut merge, &self.log, |_| ())?;
+        self.make(&["olddefconfig"], |_| ())?;
+        let result = fs::read_to_string(&config)?;
+        for fragment in &recipe.fragments {
+            let missing = options_missing(&fs::read_to_string(fragment)?, &result);
+            ensure!(
+                missing.is_empty(),
+                "{} asks for what this kernel does not grant: {}",
+                fragment.display(),
+                missing.join(", ")
+            );
+        }
+        fs::write(&made_of, wanted)?;
+        Ok(())
+    }
+
+    fn make(&self, arguments: &[&str], on_line: impl FnMut(&str)) -> Result<()> {
+        let jobs = std::thread::available_parallelism()?;
+        let mut make = Command::new("make");
+        make.arg(format!("-j{jobs}"))
+            .args(arguments)
+            .current_dir(&self.source.tree)
+            // The same sources are to give the same kernel.
+            .env("KBUILD_BUILD_USER", "rig")
+            .env("KBUILD_BUILD_HOST", "scx_avxspec")
+            .env("KBUILD_BUILD_TIMESTAMP", "@0")
+            // The variables of a make around us are not this one's.
+            .env_remove("MAKEFLAGS")
+            .env_remove("MFLAGS")
+            .env_remove("MAKELEVEL");
+        hold_lock(&mut make, &self.lock);
+        run_logged(&mut make, &self.log, on_line)
+    }
+
+    fn aside(&self, name: &str) -> PathBuf {
+        self.source.aside.join(name)
+    }
+}
+
+fn unpack_source(recipe: &Recipe, partial: &Path) -> Result<()> {
+    eprintln!("rig: kernel {}: fetching and unpacking", recipe.version);
+    let package = partial.join("package");
+    fs::create_dir_all(&package)?;
+    let deb = Apt::host(&recipe.cache).download(PACKAGE, &recipe.version, &package)?;
+    packages::unpack(&deb, &package)?;
+    let tree = partial.join("linux");
+    fs::create_dir_all(&tree)?;
+    output_of(
+        Command::new("tar")
+            .args(["--extract", "--strip-components=1", "--file"])
+            .arg(package.join(format!("usr/src/{PACKAGE}.tar.xz")))
+            .arg("--directory")
+            .arg(&tree),
+    )?;
+    fs::create_dir_all(partial.join("series"))?;
+    fs::remove_dir_all(&package)?;
+    Ok(())
+}
+
+fn copy_tree(cache: &Cache, from: &Path, to: &Path) -> Result<()> {
+    eprintln!("rig: kernel: copying the tree that is there already");
+    let _lock = cache.lock(&lock_name(from))?;
+    output_of(Command::new("cp").args(["--archive", "--reflink=auto"]).arg(from).arg(to))?;
+    Ok(())
+}
+
+fn lock_name(tree: &Path) -> String {
+    let name = tree.file_name().unwrap_or_default().to_string_lossy();
+    format!("tree-{name}")
+}
+
+/// Lines such as "  CC      kernel/fork.o".
+pub fn is_build_step(line: &str) -> bool {
+    line.starts_with("  ") && line.trim_start().starts_with(|first: char| first.is_uppercase())
+}
+
+/// Options that `fragment` sets and `config` has otherwise.
+pub fn options_missing(fragment: &str, config: &str) -> Vec<String> {
+    fragment
+        .lines()
+        .filter(|line| line.starts_with("CONFIG_"))
+        .filter(|wanted| !config.lines().any(|line| line == *wanted))
+        .map(str::to_owned)
+        .collect()
+}
+
+pub fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}

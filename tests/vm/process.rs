@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Children that cannot outlive the rig.
+//!
+//! Whatever the rig starts is told by the kernel to die when the thread that
+//! started it does, and is killed when its handle is dropped. So neither a
+//! panic, nor ^C, nor SIGKILL to the rig leaves an emulator or a build behind.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result, bail};
+use nix::libc;
+
+/// A running child; dropping it kills it and waits for its end.
+pub struct Tied {
+    child: Child,
+}
+
+impl Tied {
+    pub fn spawn(command: &mut Command) -> Result<Self> {
+        tie(command, libc::SIGKILL);
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn().with_context(|| format!("cannot start {program}"))?;
+        Ok(Self { child })
+    }
+
+    pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+}
+
+impl Drop for Tied {
+    fn drop(&mut self) {
+        // Both fail when the child has ended already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn tie(command: &mut Command, signal: i32) {
+    // SAFETY: prctl() is async-signal-safe and touches no memory of ours.
+    unsafe {
+        command.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, signal) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+}
+
+/// Lets `lock` be held by the whole family of `command`: a make whose parent
+/// was killed keeps others out until its last compiler is gone.
+pub fn hold_lock(command: &mut Command, lock: &File) {
+    let fd: RawFd = lock.as_raw_fd();
+    // SAFETY: fcntl() is async-signal-safe; the descriptor is open in the
+    // child, which is a copy of this process until it calls exec.
+    unsafe {
+        command.pre_exec(move || match libc::fcntl(fd, libc::F_SETFD, 0) {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
+}
+
+/// Runs `command` to its end with all its output in the file `log`, calling
+/// `on_line` for each line of it. An error quotes the end of the log.
+pub fn run_logged(command: &mut Command, log: &Path, mut on_line: impl FnMut(&str)) -> Result<()> {
+    // make dies cleanly of SIGTERM, and takes its half-written targets along.
+    tie(command, libc::SIGTERM);
+    let what = describe(command);
+    let (reader, writer) = std::io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn().with_context(|| format!("cannot start {what}"))?;
+    // The command still holds the pipe's write end: without this, no end of
+    // file ever comes.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+
+    let mut copy = File::options().create(true).append(true).open(log)?;
+    for line in BufReader::new(reader).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        use std::io::Write;
+        writeln!(copy, "{line}")?;
+        on_line(&line);
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!(
+            "{what} failed ({status}); its last words in {}:\n{}",
+            log.display(),
+            tail(&std::fs::read_to_string(log).unwrap_or_default(), 25)
+        );
+    }
+    Ok(())
+}
+
+/// Runs `command` and returns what it printed.
+pub fn output_of(command: &mut Command) -> Result<Vec<u8>> {
+    tie(command, libc::SIGTERM);
+    let what = describe(command);
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {what}"))?;
+    if !output.status.success() {
+        bail!(
+            "{what} failed ({}):\n{}",
+            output.status,
+            tail(&String::from_utf8_lossy(&output.stderr), 25)
+        );
+    }
+    Ok(output.stdout)
+}
+
+pub fn text_of(command: &mut Command) -> Result<String> {
+    Ok(String::from_utf8_lossy(&output_of(command)?).into_owned())
+}
+
+fn describe(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
+    let mut text = words.join(" ");
+    if text.len() > 200 {
+        text.truncate(text.floor_char_boundary(200));
+        text.push_str(" ...");
+    }
+    text
+}
+
+/// The last `lines` lines of `text`.
+pub fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
