@@ -8,7 +8,7 @@
 extern void scx_bpf_error_bstr(char *format, unsigned long long *data, unsigned int data_size)
 	SECTION(".ksyms");
 
-char license[] SECTION("license") = "GPL";
+char _license[] SECTION("license") = "GPL";
 static char message[] = "an error made to order";
 
 int SECTION("fentry/__x64_sys_sethostname") eject(void *ctx)

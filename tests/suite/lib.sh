@@ -60,7 +60,7 @@ busy_loops() {
 
 # cpu_ns PID: the time that the kernel says the process has run.
 cpu_ns() {
-	cut -d ' ' -f 1 "/proc/$1/schedstat"
+	awk '/^se.sum_exec_runtime/ { printf "%.0f\n", $3 * 1e6 }' "/proc/$1/sched"
 }
 
 # all_progress PIDS...: each of the processes runs while we watch.

@@ -54,7 +54,9 @@ pub fn measure_cases(cpus: usize) -> Result<Vec<Case>> {
         .program(&selftest)
         .file("/selftest.ko", &module)
         .command("selftest")
-        .command(&format!("insmod /selftest.ko && dmesg | sed -n 's/.*{MODULE_LINE} *//p'"))
+        .command(&format!(
+            "insmod /selftest.ko && dmesg | sed -n 's/.*{MODULE_LINE}[[:space:]]*//p'"
+        ))
         .limit(600)
         .boot()?;
     let user = &outcome.commands[0].stdout;

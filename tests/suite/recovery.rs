@@ -58,6 +58,7 @@ fn killed() -> Result<()> {
 fn ejected_by_an_error() -> Result<()> {
     let object = compile_ejector()?;
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .release("trixie")
         .package("bpftool")
         .file("/eject.o", &object)
         .command(&script(&format!(
@@ -115,13 +116,14 @@ fn ejected_by_sysrq() -> Result<()> {
 /// starving task.
 fn stalled() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .package("util-linux")
         .command(&script(&format!(
             "start_scheduler
-             echo -1 >/proc/sys/kernel/sched_rt_runtime_us
              busy_loops 2
              taskset 2 sh -c 'while :; do :; done' & pinned=$!
              all_progress $loops $pinned
-             taskset 2 chrt -f 50 sh -c 'while :; do :; done' &
+             taskset 2 chrt -f 1 sh -c 'while :; do :; done' & hog=$!
+             all_progress $hog
              wait $scheduler; echo status $?
              {AFTERWARDS}
              cat /tmp/scheduler.err /tmp/scheduler.out"

@@ -96,6 +96,7 @@ const NICE_5_RATIO: f64 = 1024.0 / 335.0;
 
 fn shares_follow_weights() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(1).counted_time(), Flavour::Stock)?
+        .package("coreutils")
         .command(&script(
             "start_scheduler
              busy_loops 1; normal=$loops

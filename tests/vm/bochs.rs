@@ -42,7 +42,7 @@ const CONFIGURE: [&str; 14] = [
     "--disable-vmx",
     "--disable-show-ips",
 ];
-const STEPS_OF_A_BUILD: u64 = 300;
+const STEPS_OF_A_BUILD: u64 = 427;
 
 /// Debian's packages bochsbios and vgabios.
 const BIOS: &str = "/usr/share/bochs/BIOS-bochs-latest";

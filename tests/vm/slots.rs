@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Host CPUs, handed out to guests that run at the same time.
 
+use std::cell::Cell;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+thread_local! {
+    static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
 
 struct Pool {
     free: Mutex<usize>,
@@ -18,12 +24,19 @@ pub struct Slots {
 pub fn take(wanted: usize) -> Slots {
     let pool = pool();
     let count = wanted.clamp(1, pool.total);
+    let begun = Instant::now();
     let mut free = pool.free.lock().unwrap_or_else(PoisonError::into_inner);
     while *free < count {
         free = pool.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
     }
     *free -= count;
+    WAITED.set(WAITED.get() + begun.elapsed());
     Slots { count }
+}
+
+/// How long this thread has waited for CPUs so far.
+pub fn waited() -> Duration {
+    WAITED.get()
 }
 
 impl Drop for Slots {
