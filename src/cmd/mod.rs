@@ -5,6 +5,7 @@ pub mod help_stats;
 pub mod monitor;
 pub mod run;
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,6 +18,7 @@ pub fn log_to_stderr(verbose: bool) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
     init_libbpf_logging(None);

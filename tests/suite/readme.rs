@@ -83,7 +83,7 @@ fn make_run() -> Result<()> {
     ] {
         ensure!(text.contains(sign), "no {sign:?} in:\n{}", tail(&text, 40));
     }
-    let statistics = text.lines().filter(|line| line.contains("ran")).count();
+    let statistics = text.lines().filter(|line| line.contains("CPUs busy")).count();
     ensure!(statistics >= 3, "too few statistics:\n{}", tail(&text, 40));
     let wide: u64 = text
         .lines()

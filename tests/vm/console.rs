@@ -35,7 +35,7 @@ pub fn trouble_in(log: &str) -> Option<&str> {
 
 /// Kernel messages begin with their time: "[    1.234567] ". What programs
 /// print may say anything.
-fn is_kernel_message(line: &str) -> bool {
+pub fn is_kernel_message(line: &str) -> bool {
     let line = line.trim_start_matches(['\r', '\0']);
     line.strip_prefix('[').is_some_and(|rest| {
         let stamp = rest.trim_start();
@@ -58,30 +58,41 @@ pub fn time_of(log: &str, what: &str) -> Option<f64> {
 /// A console log that grows while it is read.
 pub struct Console {
     path: PathBuf,
-    offset: u64,
+    bytes_read: u64,
     text: String,
+    handed_out: usize,
 }
 
 impl Console {
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), offset: 0, text: String::new() }
+        Self { path: path.to_owned(), bytes_read: 0, text: String::new(), handed_out: 0 }
     }
 
-    /// Reads what is new, and returns it.
-    pub fn advance(&mut self) -> Result<String> {
+    /// Reads what is new.
+    pub fn advance(&mut self) -> Result<()> {
+        // The emulator creates the file when it gets to it.
         let Ok(mut file) = File::open(&self.path) else {
-            return Ok(String::new());
+            return Ok(());
         };
-        file.seek(SeekFrom::Start(self.offset))?;
+        file.seek(SeekFrom::Start(self.bytes_read))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        self.offset += bytes.len() as u64;
-        let fresh = String::from_utf8_lossy(&bytes).replace('\r', "");
-        self.text.push_str(&fresh);
-        Ok(fresh)
+        self.bytes_read += bytes.len() as u64;
+        self.text.push_str(&String::from_utf8_lossy(&bytes).replace('\r', ""));
+        Ok(())
     }
 
+    /// All that was read so far.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The lines that were finished since the last call.
+    pub fn whole_lines(&mut self) -> Vec<String> {
+        let fresh = &self.text[self.handed_out..];
+        let end = fresh.rfind('\n').map_or(0, |newline| newline + 1);
+        let lines = fresh[..end].lines().map(str::to_owned).collect();
+        self.handed_out += end;
+        lines
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
-use super::console::{Console, time_of, trouble_in};
+use super::console::{Console, is_kernel_message, time_of, trouble_in};
 use super::kernel::{Flavour, Kernel};
 use super::machine::{Machine, Parts};
 use super::process::{Tied, output_of, tail, text_of};
@@ -263,12 +263,13 @@ impl Run {
     }
 
     fn advance(&mut self) -> Result<()> {
-        let fresh = self.console.advance()?;
-        if self.ready.is_none() && time_of(self.console.text(), "ready").is_some() {
+        self.console.advance()?;
+        let is_up = time_of(self.console.text(), "ready").is_some();
+        if self.ready.is_none() && is_up {
             self.ready = Some(self.begun.elapsed());
         }
-        if self.streams && self.ready.is_some() {
-            for line in fresh.lines().filter(|line| !line.contains("] rig: ")) {
+        for line in self.console.whole_lines() {
+            if self.streams && self.ready.is_some() && !is_kernel_message(&line) {
                 println!("{line}");
             }
         }
