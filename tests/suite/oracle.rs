@@ -20,9 +20,9 @@ pub const TESTS: &[Test] = &[
         body: || known_programs(2),
     },
     Test {
-        name: "oracle::reports_and_traces_what_a_command_did",
+        name: "oracle::reports_traces_and_classifies",
         budget_s: 120,
-        body: reports_and_traces,
+        body: reports_traces_and_classifies,
     },
 ];
 
@@ -101,7 +101,7 @@ fn known_programs(cpus: usize) -> Result<()> {
     Ok(())
 }
 
-fn reports_and_traces() -> Result<()> {
+fn reports_traces_and_classifies() -> Result<()> {
     let outcome = Guest::new(Bochs::cpus(1).traces().into(), Flavour::Patched)
         .package("openssl")
         .program(&census::oraclectl()?)
@@ -126,5 +126,120 @@ fn reports_and_traces() -> Result<()> {
         ensure!(trace.contains(event), "no {event:?} in the trace");
     }
     ensure!(trace.contains("value=51966") && trace.contains("value=47806"));
+    classes_are_right(&String::from_utf8(outcome.host_file("oracle.classes")?)?)
+}
+
+/// What Intel's licence rules say of some instructions, for all encodings of
+/// each: floating point and integer multiplication are heavy, the rest is light.
+const WEIGHTS: &[(&str, &[&str])] = &[
+    (
+        "heavy",
+        &[
+            "addps",
+            "vaddps",
+            "vaddsd",
+            "vsubpd",
+            "vmulps",
+            "vdivpd",
+            "vsqrtps",
+            "vminps",
+            "vmaxpd",
+            "vcmppd",
+            "vcvtdq2ps",
+            "vcvtps2dq",
+            "vroundps",
+            "vrndscalepd",
+            "vrcp14ps",
+            "vrsqrt14pd",
+            "vreduceps",
+            "vscalefpd",
+            "vgetexpps",
+            "vfmadd132ps",
+            "vfmadd231pd",
+            "vfnmsub213ss",
+            "vfmaddsub132pd",
+            "vhaddps",
+            "vdpps",
+            "vpmulld",
+            "vpmullq",
+            "vpmuludq",
+            "vpmulhuw",
+            "vpmaddwd",
+            "vpmaddubsw",
+            "vpmadd52luq",
+            "vpmadd52huq",
+            "vpdpbusd",
+            "vpdpwssds",
+        ],
+    ),
+    (
+        "light",
+        &[
+            "movaps",
+            "vmovdqu64",
+            "vmovaps",
+            "vpxor",
+            "vpxord",
+            "vpternlogd",
+            "vpaddd",
+            "vpaddq",
+            "vpsubb",
+            "vpcmpeqb",
+            "vpsadbw",
+            "vpsllw",
+            "vpsrlvq",
+            "vprolq",
+            "vpermq",
+            "vpermt2w",
+            "vpermb",
+            "vpshufb",
+            "vpunpcklbw",
+            "vblendps",
+            "vpblendmb",
+            "vbroadcastss",
+            "vpbroadcastb",
+            "vaesenc",
+            "vpclmulqdq",
+            "vpminub",
+            "vpmaxsq",
+            "vpabsd",
+            "vandps",
+            "vxorpd",
+            "vshufps",
+            "vpmovzxbw",
+            "vpcompressd",
+            "vpexpandq",
+            "vgatherdps",
+            "vscatterqpd",
+            "vpmultishiftqb",
+            "vpopcntd",
+            "vplzcntq",
+            "vpconflictd",
+        ],
+    ),
+];
+
+fn classes_are_right(list: &str) -> Result<()> {
+    let rows: Vec<Vec<&str>> = list.lines().map(|line| line.split('\t').collect()).collect();
+    // Columns: opcode, mnemonic, encoding, class, width, weight, avx512. MMX
+    // shares mnemonics with SSE and is no vector instruction here.
+    let vectors: Vec<&Vec<&str>> =
+        rows.iter().filter(|row| row.len() == 7 && row[3] == "vector").collect();
+    ensure!(vectors.len() > 2000, "{} vector opcodes", vectors.len());
+    for (weight, mnemonics) in WEIGHTS {
+        for mnemonic in *mnemonics {
+            let mut named = vectors.iter().filter(|row| row[1] == *mnemonic).peekable();
+            ensure!(named.peek().is_some(), "no opcode of {mnemonic}");
+            for row in named {
+                ensure_eq!(row[5], *weight, "{}", row[0]);
+            }
+        }
+    }
+    for row in &vectors {
+        ensure_eq!(row[6] == "1", row[2] == "evex", "{}", row[0]);
+    }
+    for row in rows.iter().filter(|row| row.len() == 7 && row[3] == "mask") {
+        ensure!(row[1].starts_with('k') && row[6] == "1", "{}", row[0]);
+    }
     Ok(())
 }

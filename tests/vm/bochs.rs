@@ -70,7 +70,8 @@ impl Bochs {
         Self { cpus, traces: false }
     }
 
-    /// Lets the guest record a trace: the host file `oracle.trace`.
+    /// Lets the guest record a trace, the host file `oracle.trace`, and lists
+    /// what every opcode is taken for in `oracle.classes`.
     pub fn traces(mut self) -> Self {
         self.traces = true;
         self
@@ -94,7 +95,9 @@ impl Bochs {
             .stdout(Stdio::null())
             .stderr(fs::File::create(parts.dir.join("emulator.log"))?);
         if self.traces {
-            bochs.env("ORACLE_TRACE", parts.dir.join("oracle.trace"));
+            bochs
+                .env("ORACLE_TRACE", parts.dir.join("oracle.trace"))
+                .env("ORACLE_CLASSES", parts.dir.join("oracle.classes"));
         }
         Ok(bochs)
     }
