@@ -89,9 +89,10 @@ impl Metrics {
     }
 
     /// How much of the CPUs' time tasks used, in percent.
+    /// Time is accounted for when a slice ends, and so may fall into the interval after its own.
     fn busy_percent(&self) -> f64 {
         let available = self.interval_ns as f64 * self.nr_cpus as f64;
-        if available > 0.0 { 100.0 * self.run_ns as f64 / available } else { 0.0 }
+        if available > 0.0 { (100.0 * self.run_ns as f64 / available).min(100.0) } else { 0.0 }
     }
 
     fn format<W: Write>(&self, out: &mut W) -> Result<()> {

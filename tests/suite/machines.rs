@@ -121,8 +121,8 @@ fn failure_of(script: &str, limit: u64) -> Result<String> {
 }
 
 fn a_hanging_guest_fails() -> Result<()> {
-    let error = failure_of("echo about to hang >/dev/console; sleep 100000", 25)?;
-    ensure!(error.contains("the guest hangs: 25 s are over"), "{error}");
+    let error = failure_of("echo about to hang >/dev/console; sleep 100000", 15)?;
+    ensure!(error.contains("the guest hangs: 15 s are over"), "{error}");
     ensure!(error.contains("about to hang"), "{error}");
     Ok(())
 }

@@ -119,7 +119,7 @@ fn stalled() -> Result<()> {
         .package("util-linux")
         .command(&script(&format!(
             "start_scheduler
-             busy_loops 2
+             busy_loops 1
              taskset 2 sh -c 'while :; do :; done' & pinned=$!
              all_progress $loops $pinned
              taskset 2 chrt -f 1 sh -c 'while :; do :; done' & hog=$!

@@ -95,7 +95,7 @@ fn reports_statistics() -> Result<()> {
 const NICE_5_RATIO: f64 = 1024.0 / 335.0;
 
 fn shares_follow_weights() -> Result<()> {
-    let outcome = scheduler_guest(Qemu::cpus(1).counted_time(), Flavour::Stock)?
+    let outcome = scheduler_guest(Qemu::cpus(1).counted_time(4), Flavour::Stock)?
         .package("coreutils")
         .command(&script(
             "start_scheduler
@@ -120,7 +120,7 @@ fn shares_follow_weights() -> Result<()> {
 /// Eight loops on four CPUs, half of them confined to two: by the kernel's own
 /// accounts nothing is idle, and everybody gets the same.
 fn no_cpu_idles_beside_waiting_work() -> Result<()> {
-    let outcome = scheduler_guest(Qemu::cpus(4).counted_time(), Flavour::Stock)?
+    let outcome = scheduler_guest(Qemu::cpus(4).counted_time(4), Flavour::Stock)?
         .command(&script(
             "idle() { awk '/^cpu /{print $5 + $6}' /proc/stat; }
              total() { awk '/^cpu /{for (n = 2; n <= 9; n++) sum += $n; print sum}' /proc/stat; }
@@ -153,7 +153,7 @@ fn no_cpu_idles_beside_waiting_work() -> Result<()> {
 }
 
 fn a_pinned_task_gets_its_share() -> Result<()> {
-    let outcome = scheduler_guest(Qemu::cpus(2).counted_time(), Flavour::Stock)?
+    let outcome = scheduler_guest(Qemu::cpus(2).counted_time(4), Flavour::Stock)?
         .command(&script(
             "start_scheduler
              busy_loops 5

@@ -18,7 +18,7 @@ pub const TESTS: &[Test] = &[Test {
 }];
 
 pub fn on_eight_cpus(seconds: u32) -> Result<()> {
-    let outcome = scheduler_guest(Qemu::cpus(8).counted_time(), Flavour::Stock)?
+    let outcome = scheduler_guest(Qemu::cpus(8).counted_time(1), Flavour::Stock)?
         .release("trixie")
         .package("stress-ng")
         .command(&script(&format!(

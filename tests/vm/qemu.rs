@@ -11,6 +11,7 @@ use super::cache::{Cache, hex};
 use super::guest::Guest;
 use super::kernel::Flavour;
 use super::machine::Parts;
+use super::slots;
 
 const PROGRAM: &str = "qemu-system-x86_64";
 const MEMORY_MIB: usize = 1024;
@@ -32,8 +33,11 @@ enum Pace {
     /// KVM where it works, else the emulator.
     Best,
     Kvm,
-    /// The emulator, with time counted in instructions.
-    Counted,
+    /// The emulator, with time counted in instructions: two to the power of
+    /// this many nanoseconds each.
+    Counted {
+        shift: u32,
+    },
 }
 
 impl Qemu {
@@ -50,11 +54,12 @@ impl Qemu {
         self
     }
 
-    /// Guest time is the number of instructions executed, one a nanosecond,
-    /// and nothing that happens on the host changes it. All CPUs take turns on
-    /// one of the host's.
-    pub fn counted_time(mut self) -> Self {
-        self.pace = Pace::Counted;
+    /// Guest time is the number of instructions executed, so many nanoseconds
+    /// each (a power of two), and nothing that happens on the host changes it.
+    /// All CPUs take turns on one of the host's, and share the instructions of
+    /// a second.
+    pub fn counted_time(mut self, nanoseconds: u32) -> Self {
+        self.pace = Pace::Counted { shift: nanoseconds.ilog2() };
         self
     }
 
@@ -62,10 +67,12 @@ impl Qemu {
         self.sockets * self.cores * self.threads
     }
 
+    /// One CPU of the host is left to others: a guest that has to share runs
+    /// slower, but a guest that waits for all of them may wait for long.
     pub fn host_cpus(&self) -> usize {
         match self.pace {
-            Pace::Counted => 1,
-            Pace::Best | Pace::Kvm => self.count(),
+            Pace::Counted { .. } => 1,
+            Pace::Best | Pace::Kvm => self.count().min(slots::total() / 2).max(1),
         }
     }
 
@@ -114,9 +121,9 @@ impl Qemu {
 
     fn accelerate(&self, qemu: &mut Command) {
         match self.pace {
-            Pace::Counted => qemu
-                .args(["-accel", "tcg,thread=single", "-cpu", "max"])
-                .args(["-icount", "shift=0,sleep=off"]),
+            Pace::Counted { shift } => qemu
+                .args(["-accel", "tcg,thread=single", "-cpu", "max", "-icount"])
+                .arg(format!("shift={shift},sleep=off")),
             Pace::Best if !kvm_works() => qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
             Pace::Best | Pace::Kvm => qemu.args(["-accel", "kvm", "-cpu", "host"]),
         };

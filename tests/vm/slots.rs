@@ -39,6 +39,11 @@ pub fn waited() -> Duration {
     WAITED.get()
 }
 
+/// All CPUs of the host.
+pub fn total() -> usize {
+    pool().total
+}
+
 impl Drop for Slots {
     fn drop(&mut self) {
         let pool = pool();
