@@ -483,10 +483,19 @@ void BPF_STRUCT_OPS(avxspec_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-SCX_OPS_DEFINE(avxspec, .init = (void *)avxspec_init, .init_task = (void *)avxspec_init_task,
-	       .enable = (void *)avxspec_enable, .select_cpu = (void *)avxspec_select_cpu,
-	       .enqueue = (void *)avxspec_enqueue, .dispatch = (void *)avxspec_dispatch,
-	       .running = (void *)avxspec_running, .tick = (void *)avxspec_tick,
-	       .stopping = (void *)avxspec_stopping, .quiescent = (void *)avxspec_quiescent,
-	       .cpu_release = (void *)avxspec_cpu_release, .exit = (void *)avxspec_exit,
-	       .name = "avxspec");
+/* clang-format off */
+SCX_OPS_DEFINE(avxspec,
+	       .init		= (void *)avxspec_init,
+	       .init_task	= (void *)avxspec_init_task,
+	       .enable		= (void *)avxspec_enable,
+	       .select_cpu	= (void *)avxspec_select_cpu,
+	       .enqueue		= (void *)avxspec_enqueue,
+	       .dispatch	= (void *)avxspec_dispatch,
+	       .running		= (void *)avxspec_running,
+	       .tick		= (void *)avxspec_tick,
+	       .stopping	= (void *)avxspec_stopping,
+	       .quiescent	= (void *)avxspec_quiescent,
+	       .cpu_release	= (void *)avxspec_cpu_release,
+	       .exit		= (void *)avxspec_exit,
+	       .name		= "avxspec");
+/* clang-format on */

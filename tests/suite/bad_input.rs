@@ -55,7 +55,7 @@ fn refused_in_one_sentence() -> Result<()> {
         .command("su nobody -s /bin/sh -c scx_avxspec")
         .command("unshare -m sh -c 'mount -t tmpfs none /sys/kernel; scx_avxspec'")
         .command(&script("start_scheduler; scx_avxspec"))
-        .command(&script("is_enabled; echo $?; pgrep -c scx_avxspec"))
+        .command(&script("is_enabled; echo $?; pidof scx_avxspec | wc -w"))
         .boot()?;
     is_one_sentence(&outcome.commands[0], &["root", "sudo"])?;
     is_one_sentence(&outcome.commands[1], &["sched_ext", "CONFIG_SCHED_CLASS_EXT"])?;

@@ -105,7 +105,7 @@ fn rig_boot() -> Result<()> {
         .find(|(_, runner)| *runner == RIG_BOOT)
         .ok_or_else(|| anyhow::anyhow!("the command is in the table"))?;
     let text = type_in(command)?;
-    ensure!(text.contains("sched_ext: BPF scheduler"), "{}", tail(&text, 40));
+    ensure!(text.contains("sched_ext: BPF scheduler \"avxspec"), "{}", tail(&text, 40));
     ensure!(text.contains("rig: status 0"), "{}", tail(&text, 40));
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::suite::{hotplug, stress};
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Guest minutes of stress
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 5)]
     minutes: u32,
     /// Times that a CPU goes and comes back
     #[arg(long, default_value_t = 40)]
@@ -25,7 +25,7 @@ pub fn soak(arguments: &Arguments) -> Result<ExitCode> {
             "guest minutes",
             f64::from(arguments.minutes),
             "no stall, no ejection",
-            stress::on_eight_cpus(arguments.minutes * 60),
+            stress::on_eight_cpus(arguments.minutes * 60, 1),
         ),
         (
             "soak.hotplug_rounds",

@@ -35,7 +35,7 @@ pub fn trouble_in(log: &str) -> Option<&str> {
 
 /// Kernel messages begin with their time: "[    1.234567] ". What programs
 /// print may say anything.
-pub fn is_kernel_message(line: &str) -> bool {
+fn is_kernel_message(line: &str) -> bool {
     let line = line.trim_start_matches(['\r', '\0']);
     line.strip_prefix('[').is_some_and(|rest| {
         let stamp = rest.trim_start();

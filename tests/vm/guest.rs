@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
-use super::console::{Console, is_kernel_message, time_of, trouble_in};
+use super::console::{Console, time_of, trouble_in};
 use super::kernel::{Flavour, Kernel};
 use super::machine::{Machine, Parts};
 use super::process::{Tied, output_of, tail, text_of};
@@ -269,7 +269,7 @@ impl Run {
             self.ready = Some(self.begun.elapsed());
         }
         for line in self.console.whole_lines() {
-            if self.streams && self.ready.is_some() && !is_kernel_message(&line) {
+            if self.streams && self.ready.is_some() && !line.contains("] rig: ") {
                 println!("{line}");
             }
         }
