@@ -2,6 +2,7 @@
 //! One boot of one machine, from the order to what came of it.
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ use super::userland::Userland;
 
 const CONSOLE_LINES_SHOWN: usize = 40;
 const OUTPUT_DISK_BYTES: u64 = 256 << 20;
+/// By which the guest's init knows the disk, before it overwrites it.
+const OUTPUT_DISK_LABEL: &[u8] = b"the output of a guest\n";
 const DEFAULT_LIMIT: Duration = Duration::from_secs(240);
 /// How long a guest may take from its last word to switching itself off.
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(15);
@@ -126,7 +129,9 @@ impl Guest {
         let dir =
             tempfile::Builder::new().prefix("guest-").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
         self.write_job(&userland, dir.path())?;
-        File::create(dir.path().join("output.img"))?.set_len(OUTPUT_DISK_BYTES)?;
+        let output = File::create(dir.path().join("output.img"))?;
+        output.set_len(OUTPUT_DISK_BYTES)?;
+        output.write_all_at(OUTPUT_DISK_LABEL, 0)?;
         let parts = Parts {
             dir: dir.path(),
             kernel: &kernel.image,

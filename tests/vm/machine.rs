@@ -11,6 +11,7 @@ use anyhow::Result;
 
 use super::bochs::Bochs;
 use super::qemu::Qemu;
+use super::userland::ROOT;
 
 #[derive(Clone)]
 pub enum Machine {
@@ -36,7 +37,7 @@ impl Parts<'_> {
 /// Warnings are shown, the boot's chatter is not: an emulated serial line is
 /// slow. A panic waits to be read instead of rebooting. What the guest's init
 /// says goes through the kernel's log, whose lines are not torn.
-const COMMAND_LINE: &str = "console=ttyS0 root=/dev/sda ro init=/init panic=0 loglevel=5 \
+const COMMAND_LINE: &str = "console=ttyS0 ro init=/init panic=0 loglevel=5 \
      printk.devkmsg=on tsc=reliable";
 
 impl Machine {
@@ -52,8 +53,8 @@ impl Machine {
 
     pub fn command_line(&self) -> String {
         match self {
-            Self::Qemu(_) => format!("{COMMAND_LINE} no_timer_check"),
-            Self::Bochs(_) => format!("{COMMAND_LINE} {}", Bochs::COMMAND_LINE),
+            Self::Qemu(_) => format!("{ROOT} {COMMAND_LINE} no_timer_check"),
+            Self::Bochs(_) => format!("{ROOT} {COMMAND_LINE} {}", Bochs::COMMAND_LINE),
         }
     }
 

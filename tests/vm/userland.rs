@@ -6,7 +6,7 @@
 //! as well as a machine does.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -99,6 +99,16 @@ fn furnish(tree: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The disk that holds a root file system is told from others by the number in
+/// its partition table: the kernel names disks in the order in which they
+/// answer, which is another one with every boot.
+const DISK_NUMBER: u32 = 0x5ca7_512f;
+const PARTITION_OFFSET: u64 = 1 << 20;
+const SECTOR: u64 = 512;
+
+/// The kernel's words for it.
+pub const ROOT: &str = "root=PARTUUID=5ca7512f-01 rootwait";
+
 fn make_image(tree: &Path, image: &Path) -> Result<()> {
     let used: u64 = files_below(tree)?
         .iter()
@@ -106,15 +116,31 @@ fn make_image(tree: &Path, image: &Path) -> Result<()> {
         .map(|metadata| metadata.len().next_multiple_of(4096))
         .sum();
     // Directories, inodes and bitmaps take their share beside the content.
-    let size = used * 5 / 4 + (32 << 20);
+    let size = (used * 5 / 4 + (32 << 20)).next_multiple_of(1 << 20);
     let file = fs::File::create(image)?;
-    file.set_len(size.next_multiple_of(1 << 20))?;
+    file.set_len(PARTITION_OFFSET + size)?;
+    file.write_all_at(&partition_table(size), 0)?;
     output_of(
         Command::new("mke2fs")
-            .args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-d"])
+            .args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-E"])
+            .arg(format!("offset={PARTITION_OFFSET}"))
+            .arg("-d")
             .arg(tree)
-            .arg(image),
+            .arg(image)
+            .arg(format!("{}k", size >> 10)),
     )
     .context("cannot make a root file system")?;
     Ok(())
+}
+
+/// A boot sector without code: one Linux partition of `size` bytes.
+fn partition_table(size: u64) -> [u8; SECTOR as usize] {
+    let mut sector = [0; SECTOR as usize];
+    sector[0x1b8..0x1bc].copy_from_slice(&DISK_NUMBER.to_le_bytes());
+    let entry = &mut sector[0x1be..0x1ce];
+    entry[4] = 0x83;
+    entry[8..12].copy_from_slice(&((PARTITION_OFFSET / SECTOR) as u32).to_le_bytes());
+    entry[12..16].copy_from_slice(&((size / SECTOR) as u32).to_le_bytes());
+    sector[0x1fe..].copy_from_slice(&[0x55, 0xaa]);
+    sector
 }
