@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, bail, ensure};
 
@@ -10,7 +11,7 @@ use super::Test;
 use crate::ensure_eq;
 use crate::vm::cache::{Cache, Key};
 use crate::vm::console::{time_of, trouble_in};
-use crate::vm::kernel::{is_build_step, options_missing};
+use crate::vm::kernel::{forget_what_was_written_since, is_build_step, options_missing};
 use crate::vm::packages::installed_by;
 use crate::vm::series::{Source, patches_in};
 
@@ -39,6 +40,11 @@ pub const TESTS: &[Test] = &[
         name: "host::a_series_that_does_not_apply_changes_nothing",
         budget_s: 2,
         body: a_series_that_does_not_apply_changes_nothing,
+    },
+    Test {
+        name: "host::an_interrupted_build_leaves_no_object_behind",
+        budget_s: 1,
+        body: an_interrupted_build_leaves_no_object_behind,
     },
     Test {
         name: "host::trouble_is_told_from_chatter",
@@ -160,6 +166,26 @@ fn a_series_that_does_not_apply_changes_nothing() -> Result<()> {
     ensure!(format!("{error:#}").contains("0001-wrong.patch does not apply"), "{error:#}");
     let a = fs::read_to_string(source.tree.join("kernel/a.c"))?;
     ensure_eq!(a, "one\ntwo\nthree\n");
+    Ok(())
+}
+
+fn an_interrupted_build_leaves_no_object_behind() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let tree = dir.path().join("tree/kernel");
+    fs::create_dir_all(&tree)?;
+    let now = SystemTime::now();
+    let write = |path: &Path, age_s: u64| -> Result<()> {
+        let file = fs::File::create(path)?;
+        Ok(file.set_modified(now - Duration::from_secs(age_s))?)
+    };
+    let mark = dir.path().join("building");
+    write(&mark, 100)?;
+    write(&tree.join("old.c"), 300)?;
+    write(&tree.join("old.o"), 200)?;
+    write(&tree.join("half.o"), 50)?;
+    forget_what_was_written_since(&mark, &dir.path().join("tree"))?;
+    ensure!(tree.join("old.c").exists() && tree.join("old.o").exists());
+    ensure!(!tree.join("half.o").exists(), "a half-written object is used");
     Ok(())
 }
 

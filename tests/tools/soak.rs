@@ -11,10 +11,10 @@ use crate::suite::{hotplug, stress};
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Guest minutes of stress
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     minutes: u32,
     /// Times that a CPU goes and comes back
-    #[arg(long, default_value_t = 40)]
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
 

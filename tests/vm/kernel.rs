@@ -176,7 +176,8 @@ impl Tree {
         let _ = fs::remove_file(&holds);
         let running = self.aside("building");
         if running.exists() {
-            self.forget_what_was_written_since(&running)?;
+            eprintln!("rig: an interrupted kernel build is redone");
+            forget_what_was_written_since(&running, &self.source.tree)?;
         }
         self.source.hold(&recipe.series)?;
         fs::write(&running, "")?;
@@ -202,21 +203,6 @@ impl Tree {
         fs::write(&counted, progress.finish().to_string())?;
         fs::remove_file(&running)?;
         fs::write(&holds, key)?;
-        Ok(())
-    }
-
-    /// A build that was killed may have left objects that are newer than their
-    /// sources and yet not whole. What it wrote is what is newer than the mark
-    /// it set when it began.
-    fn forget_what_was_written_since(&self, mark: &Path) -> Result<()> {
-        eprintln!("rig: an interrupted kernel build is redone");
-        output_of(
-            Command::new("find")
-                .arg(&self.source.tree)
-                .args(["-type", "f", "-newer"])
-                .arg(mark)
-                .arg("-delete"),
-        )?;
         Ok(())
     }
 
@@ -302,6 +288,16 @@ fn copy_tree(cache: &Cache, from: &Path, to: &Path) -> Result<()> {
 fn lock_name(tree: &Path) -> String {
     let name = tree.file_name().unwrap_or_default().to_string_lossy();
     format!("tree-{name}")
+}
+
+/// A build that was killed may have left objects that are newer than their
+/// sources and yet not whole. What it wrote is what is newer than the mark that
+/// it set when it began.
+pub fn forget_what_was_written_since(mark: &Path, tree: &Path) -> Result<()> {
+    output_of(
+        Command::new("find").arg(tree).args(["-type", "f", "-newer"]).arg(mark).arg("-delete"),
+    )?;
+    Ok(())
 }
 
 /// Lines such as "  CC      kernel/fork.o".
