@@ -12,6 +12,12 @@ pub const TESTS: &[Test] = &[Test {
     body: || rounds(3),
 }];
 
+/// Linux 6.12 lets the bandwidth that it accounts to a CPU's fair server sink
+/// below zero, and says so once, when all tasks change from the fair class to
+/// sched_ext and back around the CPU's own going and coming. No scheduler in BPF
+/// can touch that account, and nothing follows from it here.
+const FAIR_SERVER_UNDERFLOW: &str = "at kernel/sched/deadline.c:265 ";
+
 pub fn rounds(count: u32) -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .command(&script(&format!(
@@ -32,6 +38,7 @@ pub fn rounds(count: u32) -> Result<()> {
              echo status $status
              cat /tmp/scheduler.err /tmp/scheduler.out >&2"
         )))
+        .tolerates(FAIR_SERVER_UNDERFLOW)
         .limit(200 + 60 * u64::from(count))
         .boot()?;
     let output = outcome.stdout(0)?;

@@ -24,12 +24,14 @@ const TROUBLE: [&str; 12] = [
     "double fault",
 ];
 
-/// The first line of `log` that a healthy kernel does not print.
-pub fn trouble_in(log: &str) -> Option<&str> {
+/// The first line of `log` that a healthy kernel does not print, but for those
+/// that contain one of `tolerated`.
+pub fn trouble_in<'a>(log: &'a str, tolerated: &[&str]) -> Option<&'a str> {
     log.lines().find(|line| {
         is_kernel_message(line)
             && !line.contains("] rig: ")
             && TROUBLE.iter().any(|sign| line.contains(sign))
+            && !tolerated.iter().any(|known| line.contains(known))
     })
 }
 
