@@ -50,6 +50,11 @@ pub const TESTS: &[Test] = &[
         body: a_warning_guest_fails,
     },
     Test {
+        name: "machines::an_impossible_machine_is_refused_with_a_reason",
+        budget_s: 5,
+        body: an_impossible_machine_is_refused_with_a_reason,
+    },
+    Test {
         name: "machines::a_killed_rig_leaves_no_guest",
         budget_s: 40,
         body: a_killed_rig_leaves_no_guest,
@@ -108,6 +113,13 @@ fn bochs_has_avx512_and_a_sane_clock() -> Result<()> {
     ensure_eq!(outcome.stdout(0)?, "2\n2\n");
     let slept = outcome.commands[1].seconds;
     ensure!((3.0..3.5).contains(&slept), "sleep 3 took {slept} s");
+    Ok(())
+}
+
+fn an_impossible_machine_is_refused_with_a_reason() -> Result<()> {
+    let too_many = Guest::new(Bochs::cpus(5).into(), Flavour::Patched).command("true").boot();
+    let Err(error) = too_many else { bail!("Bochs took 5 CPUs") };
+    ensure!(format!("{error:#}").contains("1 to 4 CPUs, not 5"), "{error:#}");
     Ok(())
 }
 

@@ -53,6 +53,8 @@ const VGA_BIOS: &str = "/usr/share/vgabios/vgabios.bin";
 const INSTRUCTIONS_A_SECOND: u64 = 50_000_000;
 
 const MEMORY_MIB: usize = 512;
+/// More would boot, and take minutes: they all share one CPU of the host.
+const MAX_CPUS: usize = 4;
 
 #[derive(Clone)]
 pub struct Bochs {
@@ -78,6 +80,11 @@ impl Bochs {
     }
 
     pub fn prepare(&self) -> Result<()> {
+        ensure!(
+            (1..=MAX_CPUS).contains(&self.cpus),
+            "Bochs has 1 to {MAX_CPUS} CPUs, not {}: take QEMU for more",
+            self.cpus
+        );
         emulator().map(|_| ())
     }
 

@@ -153,6 +153,7 @@ impl Guest {
         let begun = Instant::now();
         let child = Tied::spawn(&mut emulator)?;
         let run = Run {
+            dir: dir.path().to_owned(),
             console: Console::new(&parts.console()),
             begun,
             ready: None,
@@ -236,6 +237,7 @@ fn libraries_of(program: &Path) -> Result<Vec<PathBuf>> {
 
 /// A guest on its way.
 struct Run {
+    dir: PathBuf,
     console: Console,
     begun: Instant,
     ready: Option<Duration>,
@@ -262,7 +264,8 @@ impl Run {
                 return Ok(self);
             }
             if let Some(status) = ended {
-                bail!(self.report(&format!("the machine ended too early ({status})")));
+                let words = tail(&self.emulator_log(), CONSOLE_LINES_SHOWN);
+                bail!(self.report(&format!("the machine ended too early ({status})\n{words}")));
             }
             if self.begun.elapsed() > limit {
                 bail!(self.report(&format!("the guest hangs: {} s are over", limit.as_secs())));
@@ -290,6 +293,13 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// What the emulator itself had to say.
+    fn emulator_log(&self) -> String {
+        ["emulator.log", "bochs.log"]
+            .map(|name| fs::read_to_string(self.dir.join(name)).unwrap_or_default())
+            .concat()
     }
 
     fn report(&self, what: &str) -> String {
