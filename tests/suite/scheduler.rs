@@ -157,7 +157,7 @@ fn a_pinned_task_gets_its_share() -> Result<()> {
         .command(&script(
             "start_scheduler
              busy_loops 5
-             taskset 1 sh -c 'while :; do :; done' & pinned=$!
+             taskset 2 sh -c 'while :; do :; done' & pinned=$!
              sleep 1
              p=$(cpu_ns $pinned)
              sleep 4
