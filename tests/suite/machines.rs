@@ -176,10 +176,14 @@ fn a_killed_rig_leaves_no_guest() -> Result<()> {
     ensure!(spoke, "the guest did not come up");
     ensure!(!guests.is_empty(), "the rig has no emulator");
     let patience = Instant::now() + Duration::from_secs(10);
-    while guests.iter().any(|pid| is_alive(*pid)) {
-        ensure!(Instant::now() < patience, "{guests:?} outlive the rig");
+    while guests.iter().any(|pid| is_alive(*pid)) && Instant::now() < patience {
         std::thread::sleep(Duration::from_millis(20));
     }
+    let left: Vec<&u32> = guests.iter().filter(|pid| is_alive(**pid)).collect();
+    for pid in &left {
+        Command::new("kill").args(["-KILL", &pid.to_string()]).status()?;
+    }
+    ensure!(left.is_empty(), "{left:?} outlived the rig");
     Ok(())
 }
 
