@@ -66,13 +66,14 @@ pub fn bench(arguments: &Arguments) -> Result<ExitCode> {
         println!("{}", row(&figure));
         fresh.push(figure);
     }
-    let all_good = fresh.iter().all(|figure| figure.verdict == "ok");
+    // A figure that falls short was measured all the same: its verdict says so.
+    let all_measured = fresh.iter().all(|figure| figure.value.is_some());
     let path = Results::path("bench");
     let mut results = Results::load(&path)?;
     results.merge(fresh)?;
     results.save(&path)?;
     eprintln!("rig: written to {}", path.display());
-    Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if all_measured { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn take(bench: &Bench) -> Figure {

@@ -48,7 +48,10 @@ pub fn soak(arguments: &Arguments) -> Result<ExitCode> {
             unit: unit.to_owned(),
             bar: bar.to_owned(),
             verdict,
-            command: "make soak".to_owned(),
+            command: format!(
+                "cargo rig soak --minutes {} --rounds {}",
+                arguments.minutes, arguments.rounds
+            ),
         });
     }
     let all_good = fresh.iter().all(|figure| figure.verdict == "ok");
