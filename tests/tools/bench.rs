@@ -68,10 +68,7 @@ pub fn bench(arguments: &Arguments) -> Result<ExitCode> {
     }
     // A figure that falls short was measured all the same: its verdict says so.
     let all_measured = fresh.iter().all(|figure| figure.value.is_some());
-    let path = Results::path("bench");
-    let mut results = Results::load(&path)?;
-    results.merge(fresh)?;
-    results.save(&path)?;
+    let path = Results::record("bench", fresh)?;
     eprintln!("rig: written to {}", path.display());
     Ok(if all_measured { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -48,7 +48,7 @@ impl Results {
     }
 
     /// Takes over fresh figures, each in the place of its namesake.
-    pub fn merge(&mut self, fresh: Vec<Figure>) -> Result<()> {
+    fn merge(&mut self, fresh: Vec<Figure>) -> Result<()> {
         self.machine = machine()?;
         self.date = text_of(Command::new("date").args(["-u", "+%F"]))?.trim().to_owned();
         self.commit = commit()?;
@@ -60,7 +60,17 @@ impl Results {
         Ok(())
     }
 
-    pub fn save(&self, path: &Path) -> Result<()> {
+    /// Adds fresh figures to those that `kind` of measurement left before;
+    /// returns the file.
+    pub fn record(kind: &str, fresh: Vec<Figure>) -> Result<PathBuf> {
+        let path = Self::path(kind);
+        let mut results = Self::load(&path)?;
+        results.merge(fresh)?;
+        results.save(&path)?;
+        Ok(path)
+    }
+
+    fn save(&self, path: &Path) -> Result<()> {
         fs::create_dir_all(path.parent().context("a file has a directory")?)?;
         fs::write(path, serde_json::to_string_pretty(self)? + "\n")?;
         Ok(())

@@ -55,9 +55,6 @@ pub fn soak(arguments: &Arguments) -> Result<ExitCode> {
         });
     }
     let all_good = fresh.iter().all(|figure| figure.verdict == "ok");
-    let path = Results::path("soak");
-    let mut results = Results::load(&path)?;
-    results.merge(fresh)?;
-    results.save(&path)?;
+    Results::record("soak", fresh)?;
     Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -16,7 +16,7 @@ use super::cache::{Cache, Key, files_below, write_if_different};
 use super::kernel::in_repository;
 use super::machine::Parts;
 use super::packages::Apt;
-use super::process::{hold_lock, output_of, run_logged, text_of};
+use super::process::{hold_lock, make_in, output_of, run_logged, version_of};
 use super::progress::Progress;
 
 const RELEASE: &str = "trixie";
@@ -53,7 +53,7 @@ const VGA_BIOS: &str = "/usr/share/vgabios/vgabios.bin";
 const INSTRUCTIONS_A_SECOND: u64 = 50_000_000;
 
 const MEMORY_MIB: usize = 512;
-/// More would boot, and take minutes: they all share one CPU of the host.
+/// They all share one CPU of the host.
 const MAX_CPUS: usize = 4;
 
 #[derive(Clone)]
@@ -187,11 +187,10 @@ pub fn emulator_with(oracle: &Path) -> Result<PathBuf> {
 
 /// All that a build depends on, the oracle apart.
 fn ground() -> Result<Key> {
-    let compiler = text_of(Command::new("g++").arg("--version"))?;
     Ok(Key::new()
         .text_part(SOURCE, SOURCE_SHA256)
         .text_part("configure", &CONFIGURE.join(" "))
-        .text_part("compiler", compiler.lines().next().unwrap_or_default()))
+        .text_part("compiler", &version_of("g++")?))
 }
 
 /// Brings the build directory up to date and returns it.
@@ -218,15 +217,8 @@ fn build(cache: &Cache, oracle: &Path) -> Result<PathBuf> {
         run_logged(&mut configure, &log, |_| ())?;
     }
     let mut progress = Progress::new("emulator Bochs 3.0 with the oracle", STEPS_OF_A_BUILD);
-    let jobs = std::thread::available_parallelism()?;
-    let mut make = Command::new("make");
-    make.arg(format!("-j{jobs}"))
-        .arg("bochs")
-        .current_dir(&dir)
-        .env_remove("MAKEFLAGS")
-        .env_remove("MFLAGS")
-        .env_remove("MAKELEVEL");
-    hold_lock(&mut make, &lock);
+    let mut make = make_in(&dir, &lock)?;
+    make.arg("bochs");
     run_logged(&mut make, &log, |line| {
         if line.starts_with("g++ ") || line.starts_with("gcc ") {
             progress.step();

@@ -15,7 +15,7 @@ use anyhow::{Result, ensure};
 
 use super::cache::{Cache, Key};
 use super::packages::{self, Apt};
-use super::process::{hold_lock, output_of, run_logged, text_of};
+use super::process::{make_in, output_of, run_logged, version_of};
 use super::progress::Progress;
 use super::series::{Source, patches_in};
 
@@ -99,10 +99,7 @@ impl Recipe {
     fn new(series: Vec<PathBuf>) -> Result<Self> {
         let compiler = ["gcc", "ld", "pahole"]
             .iter()
-            .map(|tool| {
-                let version = text_of(Command::new(tool).arg("--version"))?;
-                Ok(version.lines().next().unwrap_or_default().to_owned())
-            })
+            .map(|tool| version_of(tool))
             .collect::<Result<Vec<_>>>()?
             .join(", ");
         Ok(Self {
@@ -236,20 +233,12 @@ impl Tree {
     }
 
     fn make(&self, arguments: &[&str], on_line: impl FnMut(&str)) -> Result<()> {
-        let jobs = std::thread::available_parallelism()?;
-        let mut make = Command::new("make");
-        make.arg(format!("-j{jobs}"))
-            .args(arguments)
-            .current_dir(&self.source.tree)
+        let mut make = make_in(&self.source.tree, &self.lock)?;
+        make.args(arguments)
             // The same sources are to give the same kernel.
             .env("KBUILD_BUILD_USER", "rig")
             .env("KBUILD_BUILD_HOST", "scx_avxspec")
-            .env("KBUILD_BUILD_TIMESTAMP", "@0")
-            // The variables of a make around us are not this one's.
-            .env_remove("MAKEFLAGS")
-            .env_remove("MFLAGS")
-            .env_remove("MAKELEVEL");
-        hold_lock(&mut make, &self.lock);
+            .env("KBUILD_BUILD_TIMESTAMP", "@0");
         run_logged(&mut make, &self.log, on_line)
     }
 

@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use super::bochs::Bochs;
 use super::qemu::Qemu;
-use super::userland::ROOT;
+use super::userland::root_argument;
 
 #[derive(Clone)]
 pub enum Machine {
@@ -52,10 +52,11 @@ impl Machine {
     }
 
     pub fn command_line(&self) -> String {
-        match self {
-            Self::Qemu(_) => format!("{ROOT} {COMMAND_LINE} no_timer_check"),
-            Self::Bochs(_) => format!("{ROOT} {COMMAND_LINE} {}", Bochs::COMMAND_LINE),
-        }
+        let own = match self {
+            Self::Qemu(_) => "no_timer_check",
+            Self::Bochs(_) => Bochs::COMMAND_LINE,
+        };
+        format!("{} {COMMAND_LINE} {own}", root_argument())
     }
 
     /// How many of the host's CPUs it keeps busy.

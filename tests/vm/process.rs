@@ -116,6 +116,26 @@ pub fn text_of(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output_of(command)?).into_owned())
 }
 
+/// A make of our own in `dir`, with as many jobs as the host has CPUs, which
+/// keeps `lock` until its last child is gone.
+pub fn make_in(dir: &Path, lock: &File) -> Result<Command> {
+    let mut make = Command::new("make");
+    make.arg(format!("-j{}", std::thread::available_parallelism()?))
+        .current_dir(dir)
+        // The variables of a make around us are not this one's.
+        .env_remove("MAKEFLAGS")
+        .env_remove("MFLAGS")
+        .env_remove("MAKELEVEL");
+    hold_lock(&mut make, lock);
+    Ok(make)
+}
+
+/// What a tool says of its version, as far as it fits on a line.
+pub fn version_of(tool: &str) -> Result<String> {
+    let version = text_of(Command::new(tool).arg("--version"))?;
+    Ok(version.lines().next().unwrap_or_default().to_owned())
+}
+
 fn describe(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));

@@ -7,16 +7,15 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::cache::{Cache, Key};
-use super::process::{output_of, text_of};
+use super::process::{output_of, version_of};
 
 /// The static program made of `source`, which may include what lies beside it.
 pub fn compile(source: &Path) -> Result<PathBuf> {
     let dir = source.parent().context("a source has a directory")?;
     let name = source.file_stem().context("a source has a name")?;
-    let compiler = text_of(Command::new("gcc").arg("--version"))?;
     let key = Key::new()
         .text_part("program", &name.to_string_lossy())
-        .text_part("compiler", compiler.lines().next().unwrap_or_default())
+        .text_part("compiler", &version_of("gcc")?)
         .dir_part(dir)?;
     let made = Cache::open()?.artefact("programs", &key, |dir| {
         output_of(

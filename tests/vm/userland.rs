@@ -106,8 +106,10 @@ const DISK_NUMBER: u32 = 0x5ca7_512f;
 const PARTITION_OFFSET: u64 = 1 << 20;
 const SECTOR: u64 = 512;
 
-/// The kernel's words for it.
-pub const ROOT: &str = "root=PARTUUID=5ca7512f-01 rootwait";
+/// What tells the kernel which disk it is.
+pub fn root_argument() -> String {
+    format!("root=PARTUUID={DISK_NUMBER:08x}-01 rootwait")
+}
 
 fn make_image(tree: &Path, image: &Path) -> Result<()> {
     let used: u64 = files_below(tree)?
