@@ -7,6 +7,7 @@
 # make check  the fast part of it alone
 # make bench  measure; ONLY=prefix measures a part
 # make figures  write what was measured to docs/figures.md
+# make test-kernels  the tests of the kernel patch on kernels that watch themselves
 # make soak   run for long what the tests run for short
 # make mutants  seed known bugs, see the tests catch them; ONLY=word for some
 # make clean  remove what was built here; the cache of kernels and machines
@@ -15,14 +16,20 @@
 ONLY ?=
 
 CLANG_FORMAT ?= clang-format-19
-C_SOURCES := $(wildcard src/bpf/*.[ch] tests/suite/*.c tests/vm/oracle/*.c tests/vm/oracle/*.h \
-	tests/vm/oracle/*.cc tests/vm/oracle/selftest_module/*.c)
-SHELL_SCRIPTS := .ci/run build/clang build/install-dependencies tests/suite/lib.sh tests/vm/init
+C_SOURCES := $(wildcard src/bpf/*.[ch] tests/suite/*.c tests/guest/*.c \
+	tests/guest/cpuid_msrs_module/*.c tests/vm/oracle/*.c tests/vm/oracle/*.h \
+	tests/vm/oracle/*.cc tests/vm/oracle/selftest_module/*.c \
+	tests/hiding/*.[ch] tests/hiding/module/*.c)
+SHELL_SCRIPTS := .ci/run build/clang build/install-dependencies tests/suite/lib.sh \
+	tests/hiding/lib.sh tests/vm/init
 
 # The rig's output goes to the terminal as it comes.
 RIG := cargo test --release --locked --quiet --test rig --
 
-.PHONY: build run test check bench figures soak mutants clean dependencies requirements
+# Kernels that take long to build and long to run; RIG_KERNEL chooses them.
+KERNELS := locks memory
+
+.PHONY: build run test check bench figures test-kernels soak mutants clean dependencies requirements
 
 build: requirements
 	cargo build --release --locked
@@ -46,6 +53,12 @@ check: requirements
 bench: dependencies requirements
 	$(RIG) prepare
 	$(RIG) bench $(ONLY)
+
+test-kernels: dependencies requirements
+	$(RIG) prepare
+	for kernel in $(KERNELS); do \
+		RIG_KERNEL=$$kernel cargo test --release --locked --test rig -- hiding:: || exit 1; \
+	done
 
 figures:
 	$(RIG) figures

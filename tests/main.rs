@@ -38,6 +38,9 @@ enum Tool {
     Mutants(tools::mutants::Arguments),
     /// Remove all that was built and kept for this project
     Clean,
+    /// In a guest: hide xfeatures from everybody while a command runs
+    #[command(hide = true)]
+    Force(tools::force::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
             | "figures"
             | "mutants"
             | "clean"
+            | "force"
             | "--help"
             | "help"
     );
@@ -79,5 +83,6 @@ fn start(tool: Tool) -> Result<ExitCode> {
         Tool::Figures => tools::figures::write(),
         Tool::Mutants(arguments) => tools::mutants::run(&arguments),
         Tool::Clean => tools::prepare::clean(),
+        Tool::Force(arguments) => tools::force::force(&arguments),
     }
 }

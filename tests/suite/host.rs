@@ -200,9 +200,10 @@ fn trouble_is_told_from_chatter() -> Result<()> {
         ("WARNING: said by a program, not by the kernel", false),
         ("[    3.2] rig: WARNING: command 000 ended at 3.1", false),
     ] {
-        ensure_eq!(trouble_in(line, &[]).is_some(), is_trouble, "{line}");
+        ensure_eq!(trouble_in(&format!("{line}\n"), &[]).is_some(), is_trouble, "{line}");
+        ensure_eq!(trouble_in(line, &[]), None, "a line that is not finished: {line}");
     }
-    let warning = "[    1.5] WARNING: CPU: 0 PID: 1 at kernel/x.c:1 f+0x1/0x2";
+    let warning = "[    1.5] WARNING: CPU: 0 PID: 1 at kernel/x.c:1 f+0x1/0x2\n";
     ensure_eq!(trouble_in(warning, &["kernel/x.c:1 "]), None);
     ensure!(trouble_in(warning, &["kernel/x.c:12 "]).is_some());
     ensure_eq!(time_of("x\n[    2.8] rig: ready at 2.75\ny", "ready"), Some(2.75));

@@ -7,6 +7,8 @@
 //! of its own.
 
 mod bad_input;
+mod emulator;
+pub mod hiding;
 mod host;
 pub mod hotplug;
 mod machines;
@@ -38,11 +40,15 @@ pub struct Test {
 /// there are CPUs: those that only look at files need not wait for a guest.
 const THREADS: usize = 6;
 
-const GROUPS: [&[Test]; 9] = [
+const GROUPS: [&[Test]; 13] = [
     stress::TESTS,
+    hiding::registers::TESTS,
+    hiding::lifetime::TESTS,
+    hiding::series::TESTS,
     recovery::TESTS,
     hotplug::TESTS,
     oracle::TESTS,
+    emulator::TESTS,
     scheduler::TESTS,
     machines::TESTS,
     bad_input::TESTS,

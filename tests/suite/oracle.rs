@@ -105,6 +105,8 @@ fn reports_traces_and_classifies() -> Result<()> {
     let outcome = Guest::new(Bochs::cpus(1).traces().into(), Flavour::Patched)
         .package("openssl")
         .program(&census::oraclectl()?)
+        .command("oraclectl xcr0")
+        .command("oraclectl report")
         .command(
             "oraclectl trace start; oraclectl mark 51966
              oraclectl run -- openssl dgst -sha256 /bin/busybox
@@ -112,7 +114,10 @@ fn reports_traces_and_classifies() -> Result<()> {
         )
         .limit(400)
         .boot()?;
-    let rows = census::read(outcome.stdout(0)?)?;
+    ensure_eq!(outcome.stdout(0)?, "cpu=0 xcr0=0xe7\n");
+    let since_power_on = census::read(outcome.stdout(1)?)?;
+    ensure!(since_power_on[2].get("xsetbv") > 0, "nobody switched AVX-512 on");
+    let rows = census::read(outcome.stdout(2)?)?;
     ensure_eq!(rows.len(), 3, "user, kernel and all of one CPU");
     let user = &rows[0];
     ensure_eq!((user.cpu, user.level.as_str()), (0, "user"));

@@ -80,7 +80,7 @@ fn ejected_by_an_error() -> Result<()> {
     Ok(())
 }
 
-fn compile_ejector() -> Result<PathBuf> {
+pub fn compile_ejector() -> Result<PathBuf> {
     let object = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("eject.bpf.o");
     output_of(
         Command::new(in_repository("build/clang"))

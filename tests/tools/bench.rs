@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::results::{Figure, Results};
 use crate::suite;
+use crate::suite::hiding::costs;
 use crate::vm::machine::Machine;
 use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu};
 
@@ -48,6 +49,31 @@ const BENCHES: &[Bench] = &[
         at_most: 180.0,
         measure: kernel_rebuild_seconds,
     },
+    Bench {
+        name: "patch.trap_instructions",
+        unit: "instructions",
+        at_most: 1200.0,
+        measure: costs::of_a_trap,
+    },
+    Bench {
+        name: "patch.hide_instructions",
+        unit: "instructions",
+        at_most: 250.0,
+        measure: costs::of_hiding,
+    },
+    Bench {
+        name: "patch.idle_cost_ratio",
+        unit: "of unpatched",
+        at_most: 1.005,
+        measure: costs::ratio_without_a_scheduler,
+    },
+    Bench {
+        name: "patch.parking_share",
+        unit: "of switches",
+        at_most: 1.0,
+        measure: costs::share_to_be_parked,
+    },
+    Bench { name: "patch.lines", unit: "lines", at_most: 300.0, measure: costs::lines_added },
 ];
 
 pub fn bench(arguments: &Arguments) -> Result<ExitCode> {

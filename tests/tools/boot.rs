@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `cargo rig boot`: one command in a guest, to look around.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::ValueEnum;
 
+use crate::suite::hiding::with_force;
 use crate::suite::scheduler_program;
 use crate::vm::machine::Machine;
-use crate::vm::{Bochs, Flavour, Guest, Qemu};
+use crate::vm::{Bochs, Flavour, Guest, Qemu, program};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -24,6 +26,12 @@ pub struct Arguments {
     /// Seconds after which the guest is given up
     #[arg(long, default_value_t = 600)]
     limit: u64,
+    /// A program to put into /usr/bin; compiled first if it is a .c file
+    #[arg(long, value_name = "FILE")]
+    program: Vec<PathBuf>,
+    /// Bring `rig force` along, which hides AVX-512 while it runs a command
+    #[arg(long)]
+    force: bool,
     /// What to run, as root
     #[arg(required = true, trailing_var_arg = true)]
     command: Vec<String>,
@@ -50,12 +58,16 @@ pub fn boot(arguments: &Arguments) -> Result<ExitCode> {
         KernelName::Patched => Flavour::Patched,
         KernelName::Stock => Flavour::Stock,
     };
-    let outcome = Guest::new(machine, flavour)
-        .program(&scheduler_program()?)
-        .command(&arguments.command.join(" "))
-        .limit(arguments.limit)
-        .streams()
-        .boot()?;
+    let mut guest = Guest::new(machine, flavour).program(&scheduler_program()?);
+    for file in &arguments.program {
+        let is_source = file.extension().is_some_and(|end| end == "c");
+        guest = guest.program(&if is_source { program::compile(file)? } else { file.clone() });
+    }
+    if arguments.force {
+        guest = with_force(guest)?;
+    }
+    let outcome =
+        guest.command(&arguments.command.join(" ")).limit(arguments.limit).streams().boot()?;
     let result = &outcome.commands[0];
     eprintln!(
         "rig: status {}; {:.2} s by the guest's clock; booted in {:.1} s, {:.1} s in all",

@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod boot;
 pub mod figures;
+pub mod force;
 pub mod mutants;
 pub mod prepare;
 pub mod results;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use super::results::{Figure, Results};
+use crate::suite::hiding::registers;
 use crate::suite::{hotplug, stress};
 
 #[derive(clap::Args)]
@@ -16,45 +17,85 @@ pub struct Arguments {
     /// Times that a CPU goes and comes back
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    /// Times that all registers are checked while AVX-512 is hidden, in each mode
+    #[arg(long, default_value_t = 26_000, value_parser = clap::value_parser!(u64).range(1..))]
+    cycles: u64,
+    /// Only figures whose name begins so
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+/// One figure of a long run.
+struct Run {
+    name: &'static str,
+    unit: &'static str,
+    bar: String,
+    /// What the figure is, or why the run failed.
+    run: Box<dyn Fn() -> Result<f64>>,
+}
+
+fn runs(arguments: &Arguments) -> Vec<Run> {
+    let &Arguments { minutes, rounds, cycles, .. } = arguments;
+    vec![
+        Run {
+            name: "soak.stress_minutes",
+            unit: "guest minutes",
+            bar: "no stall, no ejection".to_owned(),
+            run: Box::new(move || {
+                stress::on_eight_cpus(minutes * 60, 1).map(|()| f64::from(minutes))
+            }),
+        },
+        Run {
+            name: "soak.hotplug_rounds",
+            unit: "rounds",
+            bar: "a restart after each change".to_owned(),
+            run: Box::new(move || hotplug::rounds(rounds).map(|()| f64::from(rounds))),
+        },
+        Run {
+            name: "patch.cycles_checked",
+            unit: "cycles",
+            bar: "no register lost".to_owned(),
+            run: Box::new(move || registers::check_all_modes(cycles)),
+        },
+        Run {
+            name: "patch.illegal_checked",
+            unit: "instructions",
+            bar: "one signal each".to_owned(),
+            run: Box::new(move || registers::check_illegal(cycles)),
+        },
+    ]
 }
 
 pub fn soak(arguments: &Arguments) -> Result<ExitCode> {
-    let runs = [
-        (
-            "soak.stress_minutes",
-            "guest minutes",
-            f64::from(arguments.minutes),
-            "no stall, no ejection",
-            stress::on_eight_cpus(arguments.minutes * 60, 1),
-        ),
-        (
-            "soak.hotplug_rounds",
-            "rounds",
-            f64::from(arguments.rounds),
-            "a restart after each change",
-            hotplug::rounds(arguments.rounds),
-        ),
-    ];
     let mut fresh = Vec::new();
-    for (name, unit, value, bar, result) in runs {
-        let verdict = match result {
-            Ok(()) => "ok".to_owned(),
-            Err(error) => format!("failed: {error:#}"),
+    for Run { name, unit, bar, run } in runs(arguments) {
+        if !name.starts_with(&arguments.only) {
+            continue;
+        }
+        eprintln!("rig: {name} begins");
+        let (value, verdict) = match run() {
+            Ok(value) => (Some(value), "ok".to_owned()),
+            Err(error) => (None, format!("failed: {error:#}")),
         };
-        println!("{name:28} {value:>12} {unit:14} {bar:28} {verdict}");
+        println!(
+            "{name:28} {:>12} {unit:14} {bar:28} {verdict}",
+            value.map_or("-".to_owned(), |value| value.to_string())
+        );
         fresh.push(Figure {
             name: name.to_owned(),
-            value: Some(value),
+            value,
             unit: unit.to_owned(),
-            bar: bar.to_owned(),
+            bar,
             verdict,
-            command: format!(
-                "cargo rig soak --minutes {} --rounds {}",
-                arguments.minutes, arguments.rounds
-            ),
+            command: format!("cargo rig soak {}", command_line(arguments)),
         });
     }
     let all_good = fresh.iter().all(|figure| figure.verdict == "ok");
     Results::record("soak", fresh)?;
     Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn command_line(arguments: &Arguments) -> String {
+    let Arguments { minutes, rounds, cycles, .. } = arguments;
+    format!("--minutes {minutes} --rounds {rounds} --cycles {cycles}")
 }

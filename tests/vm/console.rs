@@ -24,10 +24,12 @@ const TROUBLE: [&str; 12] = [
     "double fault",
 ];
 
-/// The first line of `log` that a healthy kernel does not print, but for those
-/// that contain one of `tolerated`.
+/// The first whole line of `log` that a healthy kernel does not print, but for
+/// those that contain one of `tolerated`: what is still being written may yet
+/// turn out to.
 pub fn trouble_in<'a>(log: &'a str, tolerated: &[&str]) -> Option<&'a str> {
-    log.lines().find(|line| {
+    let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+    whole.lines().find(|line| {
         is_kernel_message(line)
             && !line.contains("] rig: ")
             && TROUBLE.iter().any(|sign| line.contains(sign))

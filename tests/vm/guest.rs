@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use super::console::{Console, time_of, trouble_in};
-use super::kernel::{Flavour, Kernel};
+use super::kernel::{Flavour, Kernel, Variant};
 use super::machine::{Machine, Parts};
 use super::process::{Tied, output_of, tail, text_of};
 use super::slots;
@@ -33,7 +33,7 @@ pub struct Guest {
     kernel: KernelChoice,
     release: Option<&'static str>,
     packages: Vec<&'static str>,
-    programs: Vec<PathBuf>,
+    programs: Vec<(String, PathBuf)>,
     files: Vec<(String, PathBuf)>,
     commands: Vec<String>,
     collect: Vec<String>,
@@ -92,8 +92,14 @@ impl Guest {
     }
 
     /// A program of the host's, put into /usr/bin with the libraries it needs.
-    pub fn program(mut self, path: &Path) -> Self {
-        self.programs.push(path.to_owned());
+    pub fn program(self, path: &Path) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.program_as(&name, path)
+    }
+
+    /// The same, under another name.
+    pub fn program_as(mut self, name: &str, path: &Path) -> Self {
+        self.programs.push((name.to_owned(), path.to_owned()));
         self
     }
 
@@ -160,7 +166,7 @@ impl Guest {
             streams: self.streams,
             tolerated: self.tolerated.clone(),
         };
-        let run = run.watch(child, self.limit)?;
+        let run = run.watch(child, self.limit * Variant::chosen()?.patience)?;
         Outcome::read(dir, &run, self.commands.len())
     }
 
@@ -176,8 +182,7 @@ impl Guest {
         if self.streams {
             fs::write(stage.join("job/stream"), "")?;
         }
-        for program in &self.programs {
-            let name = program.file_name().context("a program has a name")?;
+        for (name, program) in &self.programs {
             put_stripped(&stage, &Path::new("/usr/bin").join(name), program)?;
             for library in libraries_of(program)? {
                 if !userland.tree.join(library.strip_prefix("/")?).exists() {

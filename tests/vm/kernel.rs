@@ -5,13 +5,13 @@
 //! it, so that a changed patch costs what the change costs. The second tree
 //! starts as a copy of the first one, objects included. A finished kernel is
 //! an artefact of its own; a tree may go on to another series without taking
-//! it back. While the series is empty the flavours are one and the same.
+//! it back.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::cache::{Cache, Key};
 use super::packages::{self, Apt};
@@ -19,17 +19,54 @@ use super::process::{make_in, output_of, run_logged, version_of};
 use super::progress::Progress;
 use super::series::{Source, patches_in};
 
-const PACKAGE: &str = "linux-source-6.12";
-const SERIES: &str = "kernel-patch/6.12";
 const CONFIG_FRAGMENTS: [&str; 2] = ["kernel-patch/config", "tests/vm/kernel.config"];
+/// Options that only exist with the series.
+const SERIES_CONFIG: &str = "kernel-patch/hiding.config";
 
 /// What a first build and a rebuild print, until one of this host's own tells.
 const STEPS_OF_A_BUILD: u64 = 2250;
 const STEPS_OF_A_REBUILD: u64 = 60;
 
+/// What `RIG_KERNEL` chooses among: the kernel that all tests run on.
+pub struct Variant {
+    pub name: &'static str,
+    package: &'static str,
+    series: &'static str,
+    /// Options on top of everybody's.
+    fragments: &'static [&'static str],
+    /// How many times as long a guest may take.
+    pub patience: u32,
+}
+
+const USUAL: Variant = Variant {
+    name: "usual",
+    package: "linux-source-6.12",
+    series: "kernel-patch/6.12",
+    fragments: &[],
+    patience: 1,
+};
+
+/// The usual one and those of `make test-kernels`.
+pub const VARIANTS: [Variant; 3] = [
+    USUAL,
+    Variant { name: "locks", fragments: &["tests/vm/debug-locks.config"], patience: 4, ..USUAL },
+    Variant { name: "memory", fragments: &["tests/vm/debug-memory.config"], patience: 6, ..USUAL },
+];
+
+impl Variant {
+    /// The one that the environment chooses.
+    pub fn chosen() -> Result<&'static Self> {
+        let name = std::env::var("RIG_KERNEL").unwrap_or_else(|_| USUAL.name.to_owned());
+        VARIANTS.iter().find(|variant| variant.name == name).with_context(|| {
+            let names: Vec<&str> = VARIANTS.iter().map(|variant| variant.name).collect();
+            format!("RIG_KERNEL is {name:?}, which is none of {}", names.join(", "))
+        })
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flavour {
-    /// With the series of `kernel-patch/6.12`.
+    /// With the project's series.
     Patched,
     /// The same source without it.
     Stock,
@@ -45,6 +82,7 @@ pub struct Kernel {
 /// All that decides what a kernel is.
 #[derive(Clone)]
 struct Recipe {
+    variant: &'static Variant,
     cache: Cache,
     version: String,
     compiler: String,
@@ -55,7 +93,7 @@ struct Recipe {
 impl Kernel {
     pub fn get(flavour: Flavour) -> Result<Self> {
         let series = match flavour {
-            Flavour::Patched => patches_in(&in_repository(SERIES))?,
+            Flavour::Patched => patches_in(&in_repository(Variant::chosen()?.series))?,
             Flavour::Stock => Vec::new(),
         };
         Self::with_series(series)
@@ -80,6 +118,18 @@ impl Kernel {
         Ok(Self { image: dir.join("bzImage"), recipe })
     }
 
+    /// Has a script of the kernel's own sources look at something.
+    pub fn run_script(script: &str, arguments: &[&str], file: &Path) -> Result<Output> {
+        let tree = Tree::obtain(&Recipe::new(Vec::new())?)?;
+        Command::new("perl")
+            .arg(script)
+            .args(arguments)
+            .arg(file)
+            .current_dir(&tree.source.tree)
+            .output()
+            .with_context(|| format!("cannot run {script}"))
+    }
+
     /// The module `name` that the Kbuild file in `sources/dir` describes, built
     /// for this kernel. It may include what lies anywhere in `sources`.
     pub fn module(&self, sources: &Path, dir: &str, name: &str) -> Result<PathBuf> {
@@ -102,18 +152,27 @@ impl Recipe {
             .map(|tool| version_of(tool))
             .collect::<Result<Vec<_>>>()?
             .join(", ");
+        let variant = Variant::chosen()?;
+        let fragments = CONFIG_FRAGMENTS.iter().chain(variant.fragments);
+        let mut fragments: Vec<PathBuf> = fragments.map(|path| in_repository(path)).collect();
+        if !series.is_empty() {
+            fragments.push(in_repository(SERIES_CONFIG));
+        }
         Ok(Self {
+            variant,
             cache: Cache::open()?,
-            version: packages::candidate(PACKAGE)?,
+            version: packages::candidate(variant.package)?,
             compiler,
-            fragments: CONFIG_FRAGMENTS.map(in_repository).to_vec(),
+            fragments,
             series,
         })
     }
 
     /// What can only be built in a tree of its own.
     fn ground(&self) -> Key {
-        Key::new().text_part(PACKAGE, &self.version).text_part("compiler", &self.compiler)
+        Key::new()
+            .text_part(self.variant.package, &self.version)
+            .text_part("compiler", &self.compiler)
     }
 
     fn config_key(&self) -> Result<Key> {
@@ -125,9 +184,13 @@ impl Recipe {
         self.series.iter().try_fold(ground, |key, patch| key.file_part(patch))
     }
 
-    /// The flavour in whose tree this is built.
-    fn tree_name(&self) -> &'static str {
-        if self.series.is_empty() { "stock" } else { "patched" }
+    /// In whose tree this is built. Variants differ in nearly every object.
+    fn tree_name(&self) -> String {
+        let flavour = if self.series.is_empty() { "stock" } else { "patched" };
+        match self.variant.name {
+            name if name == USUAL.name => flavour.to_owned(),
+            name => format!("{flavour}-{name}"),
+        }
     }
 }
 
@@ -192,13 +255,16 @@ impl Tree {
             .unwrap_or(default);
         let name = format!("kernel {} ({})", recipe.version, recipe.tree_name());
         let mut progress = Progress::new(&name, expected);
-        self.make(&["bzImage", "modules"], |line| {
+        let made = self.make(&["bzImage", "modules"], |line| {
             if is_build_step(line) {
                 progress.step();
             }
-        })?;
-        fs::write(&counted, progress.finish().to_string())?;
+        });
+        // A make that failed, other than one that was killed, leaves only whole
+        // objects behind.
         fs::remove_file(&running)?;
+        made?;
+        fs::write(&counted, progress.finish().to_string())?;
         fs::write(&holds, key)?;
         Ok(())
     }
@@ -251,14 +317,15 @@ fn unpack_source(recipe: &Recipe, partial: &Path) -> Result<()> {
     eprintln!("rig: kernel {}: fetching and unpacking", recipe.version);
     let package = partial.join("package");
     fs::create_dir_all(&package)?;
-    let deb = Apt::host(&recipe.cache).download(PACKAGE, &recipe.version, &package)?;
+    let name = recipe.variant.package;
+    let deb = Apt::host(&recipe.cache).download(name, &recipe.version, &package)?;
     packages::unpack(&deb, &package)?;
     let tree = partial.join("linux");
     fs::create_dir_all(&tree)?;
     output_of(
         Command::new("tar")
             .args(["--extract", "--strip-components=1", "--file"])
-            .arg(package.join(format!("usr/src/{PACKAGE}.tar.xz")))
+            .arg(package.join(format!("usr/src/{name}.tar.xz")))
             .arg("--directory")
             .arg(&tree),
     )?;

@@ -9,6 +9,7 @@
 //! Data flows one way: packages -> kernel, bochs, userland -> machine -> guest.
 
 pub mod bochs;
+pub mod bpf;
 pub mod cache;
 pub mod census;
 pub mod console;

@@ -7,16 +7,15 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::cache::{Cache, Key};
-use super::process::{output_of, version_of};
+use super::process::{output_of, text_of, version_of};
 
-/// The static program made of `source`, which may include what lies beside it.
+/// The static program made of `source`.
 pub fn compile(source: &Path) -> Result<PathBuf> {
-    let dir = source.parent().context("a source has a directory")?;
     let name = source.file_stem().context("a source has a name")?;
     let key = Key::new()
         .text_part("program", &name.to_string_lossy())
-        .text_part("compiler", &version_of("gcc")?)
-        .dir_part(dir)?;
+        .text_part("compiler", &version_of("gcc")?);
+    let key = files_read_for(source)?.iter().try_fold(key, |key, file| key.file_part(file))?;
     let made = Cache::open()?.artefact("programs", &key, |dir| {
         output_of(
             Command::new("gcc")
@@ -27,4 +26,11 @@ pub fn compile(source: &Path) -> Result<PathBuf> {
         Ok(())
     })?;
     Ok(made.join(name))
+}
+
+/// `source` and what it includes, but for the system's headers.
+fn files_read_for(source: &Path) -> Result<Vec<PathBuf>> {
+    let rule = text_of(Command::new("gcc").arg("-MM").arg(source))?;
+    let (_, files) = rule.split_once(':').context("gcc gave no rule")?;
+    Ok(files.split_whitespace().filter(|word| *word != "\\").map(PathBuf::from).collect())
 }

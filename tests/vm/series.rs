@@ -72,18 +72,7 @@ impl Source {
                 copy(&self.original(path), &scratch.join(path))?;
             }
         }
-        for patch in series {
-            // git apply skips silently what lies outside a repository around
-            // it; the ceiling keeps it from finding one.
-            output_of(
-                Command::new("git")
-                    .args(["apply", "--whitespace=nowarn"])
-                    .arg(fs::canonicalize(patch)?)
-                    .current_dir(&scratch)
-                    .env("GIT_CEILING_DIRECTORIES", &self.aside),
-            )
-            .with_context(|| format!("{} does not apply", patch.display()))?;
-        }
+        apply(series, &scratch)?;
         Ok(scratch)
     }
 
@@ -129,6 +118,23 @@ pub fn patches_in(dir: &Path) -> Result<Vec<PathBuf>> {
     }
     patches.sort();
     Ok(patches)
+}
+
+/// Patches the files in `dir`, an absolute path.
+pub fn apply(series: &[PathBuf], dir: &Path) -> Result<()> {
+    for patch in series {
+        // git apply skips silently what lies outside a repository around it;
+        // the ceiling keeps it from finding one.
+        output_of(
+            Command::new("git")
+                .args(["apply", "--whitespace=nowarn"])
+                .arg(fs::canonicalize(patch)?)
+                .current_dir(dir)
+                .env("GIT_CEILING_DIRECTORIES", dir.parent().context("a tree has a place")?),
+        )
+        .with_context(|| format!("{} does not apply", patch.display()))?;
+    }
+    Ok(())
 }
 
 fn paths_touched_by(series: &[PathBuf]) -> Result<BTreeSet<String>> {

@@ -161,6 +161,8 @@ static unsigned special_kind(unsigned opcode, const struct opcode *op)
 	case BX_IA_WRFSBASE_Ed:
 	case BX_IA_WRFSBASE_Eq:
 		return KIND_FSBASE;
+	case BX_IA_XSETBV:
+		return KIND_XSETBV;
 	}
 	return starts_with(op->name, "BX_IA_REP_") ? KIND_STRING : 0;
 }

@@ -17,6 +17,7 @@ enum {
 	KIND_STRING = 0x40,  /* may be an interrupted repetition */
 	KIND_SLEEP = 0x80,   /* HLT, MWAIT */
 	KIND_FSBASE = 0x100, /* WRFSBASE */
+	KIND_XSETBV = 0x200,
 };
 
 /* Kind of every Bochs opcode, indexed by bxInstruction_c::getIaOpcode(). */

@@ -70,6 +70,8 @@ static bool look_again(unsigned cpu, unsigned kind, const bxInstruction_c *i)
 	if ((kind & KIND_FSBASE) && trace_on)
 		trace_fs_base(cpu, oracle_began_at[cpu],
 			      BX_CPU(cpu)->sregs[BX_SEG_REG_FS].cache.u.segment.base);
+	if (kind & KIND_XSETBV)
+		oracle_cpus_state[cpu].count[ORACLE_XSETBV]++;
 	return true;
 }
 

@@ -26,7 +26,7 @@
 #define ORACLE_H
 
 #define ORACLE_MAGIC 0x5ca7512f
-#define ORACLE_VERSION 1
+#define ORACLE_VERSION 2
 
 /* Answer to ORACLE_OP_IDENTIFY: "ORACLE" in ASCII, then the version. */
 #define ORACLE_IDENTITY (0x4f5241434c450000ULL | ORACLE_VERSION)
@@ -47,12 +47,15 @@ enum oracle_op {
 	ORACLE_OP_TRACE_START = 0x106, /* DONE, or NO_TRACE */
 	ORACLE_OP_TRACE_STOP = 0x107,  /* DONE, or NO_TRACE */
 	ORACLE_OP_MARK = 0x108,	       /* write RCX into a running trace */
+	ORACLE_OP_XCR0 = 0x109,	       /* XCR0 that CPU RDX has at this moment */
 };
 
 /*
  * Counter ids.  A counter kept per privilege level is ORACLE_KERNEL or
  * ORACLE_USER plus one of enum oracle_event; the level is the one in which the
  * instruction began, so SYSCALL is a user instruction and SYSRET a kernel one.
+ * What runs under VMX counts by its own level, and does not count where it exits
+ * to the hypervisor instead of completing.
  */
 #define ORACLE_KERNEL 0 /* every privilege level but 3 */
 #define ORACLE_USER 64	/* privilege level 3 */
@@ -84,7 +87,8 @@ enum oracle_event {
 #define ORACLE_HALTED_TICKS 129 /* ticks asleep */
 #define ORACLE_TICKS 130	/* ticks since the reset, same on all CPUs */
 #define ORACLE_NOW 131		/* ticks since power-on, as in the trace */
-#define ORACLE_COUNTERS 132
+#define ORACLE_XSETBV 132	/* XSETBV instructions, which need level 0 */
+#define ORACLE_COUNTERS 133
 
 typedef unsigned long long oracle_u64;
 
@@ -144,6 +148,11 @@ static inline oracle_u64 oracle_trace_stop(void)
 static inline void oracle_mark(oracle_u64 value)
 {
 	oracle_call(ORACLE_OP_MARK, value, 0);
+}
+
+static inline oracle_u64 oracle_xcr0(unsigned int cpu)
+{
+	return oracle_call(ORACLE_OP_XCR0, 0, cpu);
 }
 
 #endif

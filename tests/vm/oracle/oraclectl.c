@@ -4,7 +4,8 @@
  *
  * Reports are made for programs: one line per CPU and privilege level, of
  * space-separated key=value pairs, in a fixed order and with all values in
- * decimal.  Exception vectors that did not occur are left out.
+ * decimal.  Exception vectors that did not occur are left out.  XCR0 is a mask
+ * and printed in hexadecimal.
  *
  * Build: gcc -static -O2 -Wall -o oraclectl oraclectl.c
  */
@@ -33,11 +34,14 @@ static const char usage[] =
 	"  trace start|stop  switch the trace on or off (its file: ORACLE_TRACE in the\n"
 	"                    environment of Bochs)\n"
 	"  mark N            write the number N into a running trace\n"
+	"  xcr0              print what XCR0 each CPU has at this moment\n"
 	"\n"
 	"A report has two lines per CPU for the privilege levels and one for the CPU:\n"
 	"  cpu=0 level=user retired=N v128_light=N ... avx512=N ... exc14=N\n"
 	"  cpu=0 level=kernel ...\n"
-	"  cpu=0 level=all halts=N halted_ticks=N ticks=N now=N\n"
+	"  cpu=0 level=all halts=N halted_ticks=N ticks=N now=N xsetbv=N\n"
+	"XCR0 has one line per CPU:\n"
+	"  cpu=0 xcr0=0xe7\n"
 	"\n"
 	"Exit status: 2 for a wrong command line, 3 without an oracle, 1 for other errors.\n";
 
@@ -62,6 +66,7 @@ static const struct {
 	{ "halted_ticks", ORACLE_HALTED_TICKS },
 	{ "ticks", ORACLE_TICKS },
 	{ "now", ORACLE_NOW },
+	{ "xsetbv", ORACLE_XSETBV },
 };
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -163,6 +168,12 @@ static int mark(const char *number)
 	return 0;
 }
 
+static void print_xcr0(void)
+{
+	for (unsigned int cpu = 0; cpu < oracle_cpus(); cpu++)
+		printf("cpu=%u xcr0=%#llx\n", cpu, oracle_xcr0(cpu));
+}
+
 static int wrong_usage(void)
 {
 	fputs("oraclectl: no such command or wrong number of arguments; see oraclectl --help\n",
@@ -183,6 +194,10 @@ static int dispatch(int argc, char **argv)
 	if (argc == 2 && !strcmp(command, "report")) {
 		oracle_snapshot();
 		print_report();
+		return 0;
+	}
+	if (argc == 2 && !strcmp(command, "xcr0")) {
+		print_xcr0();
 		return 0;
 	}
 	if (argc >= 4 && !strcmp(command, "run") && !strcmp(argv[2], "--"))

@@ -17,6 +17,12 @@ bool protocol_is_call(const bxInstruction_c *i)
 	return i->ilen() == 8 && !i->modC0() && (Bit32u)i->displ32s() == ORACLE_MAGIC;
 }
 
+/* The others stand between two instructions while this CPU makes its call. */
+static Bit64u xcr0_of(Bit64u cpu)
+{
+	return cpu < BX_SMP_PROCESSORS ? BX_CPU(cpu)->xcr0.get32() : ORACLE_INVALID;
+}
+
 void protocol_answer(unsigned cpu)
 {
 	Bit64u op = BX_CPU(cpu)->get_reg64(BX_64BIT_REG_RAX);
@@ -51,6 +57,9 @@ void protocol_answer(unsigned cpu)
 		break;
 	case ORACLE_OP_MARK:
 		trace_mark(cpu, arg1);
+		break;
+	case ORACLE_OP_XCR0:
+		result = xcr0_of(arg2);
 		break;
 	default:
 		result = ORACLE_INVALID;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Does the oracle count right?  Runs code of exactly known instruction counts
- * in user mode and compares.
+ * in user mode and compares; compares XCR0 with what XGETBV says, too.
  *
- * Prints one line per case and counter, tab-separated: case, counter, expected,
- * measured, relative error, verdict.  A bracket may be interrupted, but what
- * the kernel does then is counted as kernel, so user counts must be exact.  The
- * exit status is 1 if a relative error is above 0.001, 3 without an oracle.
+ * Prints one line per case and counter, tab-separated: case, counter (or the
+ * operation that was asked), expected, measured, relative error, verdict.  A
+ * bracket may be interrupted, but what the kernel does then is counted as
+ * kernel, so user counts must be exact.  The exit status is 1 if a relative
+ * error is above 0.001, 3 without an oracle.
  *
  * Build: gcc -static -O2 -Wall -o selftest selftest.c
  */
@@ -400,6 +401,20 @@ static void run_faults(void)
 	verdict("int3_handled", ORACLE_EXCEPTION + 3, 20, signals);
 }
 
+static unsigned long long xgetbv0(void)
+{
+	unsigned int low, high;
+
+	__asm__ __volatile__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	return (unsigned long long)high << 32 | low;
+}
+
+static void run_xcr0(void)
+{
+	verdict("xcr0_as_xgetbv", ORACLE_OP_XCR0, xgetbv0(), oracle_xcr0(oracle_self()));
+	verdict("xcr0_of_no_cpu", ORACLE_OP_XCR0, ORACLE_INVALID, oracle_xcr0(oracle_cpus()));
+}
+
 static enum needs available(void)
 {
 	__builtin_cpu_init();
@@ -442,6 +457,8 @@ int main(int argc, char **argv)
 			skipped++;
 	}
 	run_faults();
+	if (have >= NEEDS_AVX2)
+		run_xcr0();
 	printf("# %u cases skipped for want of AVX2 or AVX-512, %d wrong\n", skipped, failures);
 	return failures != 0;
 }

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * xsave: programs that save and restore their own extended state, while the
+ * scheduler of force.bpf.c hides on request (knob what=0).
+ *
+ * An image that was saved while everything was visible is restored in full,
+ * whatever is hidden by then. What cannot be made invisible is shown here as
+ * well, and counted apart: that is what the documentation admits.
+ *
+ * Prints name=number; fails if anything is not as documented.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "vectors.h"
+
+/* Nothing that the compiler adds may touch a vector register. */
+#define PLAIN __attribute__((target("general-regs-only")))
+#define INLINE static inline __attribute__((always_inline, target("general-regs-only")))
+
+#define PRCTL_HIDE 0x48494445L
+#define NOTHING 0L
+#define CALL_BOUNDARY 0xe0L
+#define STRICT 0x400000e0L
+#define CPUID_TOO 0x200000e0L
+#define UNKNOWN_BITS 0x9fffff1bL
+#define FULL_XCR0 0xe7ULL
+
+static uint8_t image[4096] __attribute__((aligned(64)));
+static struct vectors set, later, got, expected;
+
+static unsigned long wrong, restored, skipped, stale, kept, detections;
+
+INLINE void put(const struct vectors *from)
+{
+	register const struct vectors *r12 __asm__("r12") = from;
+
+	__asm__ __volatile__("vzeroall\n\t" FOR_HIGH_16(SET_ZMM) FOR_8(SET_K)
+				     FOR_16(SET_YMM) "ldmxcsr 2112(%%r12)"
+			     :
+			     : "r"(r12)
+			     : "memory");
+}
+
+INLINE void take(struct vectors *into)
+{
+	register struct vectors *r13 __asm__("r13") = into;
+
+	__asm__ __volatile__(GET_ALL "stmxcsr 2112(%%r13)\n\t"
+				     "ldmxcsr %0"
+			     :
+			     : "m"(initial_mxcsr), "r"(r13)
+			     : "memory");
+}
+
+/* Asks the scheduler; returns what XCR0 is then. */
+INLINE uint64_t hide(long what)
+{
+	long number = SYS_prctl;
+	uint32_t low, high;
+
+	__asm__ __volatile__("syscall"
+			     : "+a"(number)
+			     : "D"(PRCTL_HIDE), "S"(what)
+			     : "rcx", "r11", "memory");
+	__asm__ __volatile__("xgetbv" : "=a"(low), "=d"(high) : "c"(0) : "memory");
+	return low;
+}
+
+INLINE void save(int compacted)
+{
+	if (compacted)
+		__asm__ __volatile__("xsavec64 (%0)" : : "r"(image), "a"(0xe7), "d"(0) : "memory");
+	else
+		__asm__ __volatile__("xsave64 (%0)" : : "r"(image), "a"(0xe7), "d"(0) : "memory");
+}
+
+INLINE void restore(void)
+{
+	__asm__ __volatile__("xrstor64 (%0)" : : "r"(image), "a"(0xe7), "d"(0) : "memory");
+}
+
+/* vzeroall and the loads by put() leave ZMM_Hi256 in its initial state. */
+static const struct event like_put = { .load = LOAD_HIGH };
+
+static void require(int holds, const char *sentence)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "xsave: not so: %s\n", sentence);
+	wrong++;
+}
+
+static int same(const struct vectors *expected, const char *what)
+{
+	return !differences(expected, &got, what);
+}
+
+/* ld.so does this for lazy binding: it saves, and is hidden from in between. */
+static PLAIN void save_visible_restore_hidden(int compacted, long mode, uint64_t *before,
+					      uint64_t *after)
+{
+	put(&set);
+	save(compacted);
+	put(&later);
+	/* Only strict mode asks for initial state; give it that. */
+	if (mode == STRICT)
+		__asm__ __volatile__("xrstor64 (%0)" : : "r"(&initial_image), "a"(0xe0), "d"(0));
+	*before = hide(mode);
+	restore();
+	*after = xgetbv(0);
+	take(&got);
+}
+
+static void full_images_are_restored(int compacted, long mode)
+{
+	uint64_t before, after;
+
+	memset(image, 0, sizeof(image));
+	save_visible_restore_hidden(compacted, mode, &before, &after);
+	require(before == 7, "AVX-512 is hidden before the image is restored");
+	require(after == FULL_XCR0, "restoring a full image brings AVX-512 back");
+	expect(&set, &like_put, &expected);
+	require(same(&expected, "restored"), "a full image is restored in full");
+	restored++;
+}
+
+static PLAIN uint64_t save_hidden_restore_visible(int compacted, long mode)
+{
+	uint64_t hidden;
+
+	put(&set);
+	save(compacted);
+	put(&later);
+	hidden = hide(mode);
+	save(compacted);
+	hide(NOTHING);
+	restore();
+	take(&got);
+	return hidden;
+}
+
+/*
+ * Masks and zmm16-31 were dead when the system call returned, by the ABI. Who
+ * relies on them nevertheless, and saves them himself, finds them lost: zero if
+ * the image is compacted, else what the image held before.
+ */
+static void images_saved_while_hidden(int compacted)
+{
+	uint64_t xcr0;
+
+	memset(image, 0, sizeof(image));
+	xcr0 = save_hidden_restore_visible(compacted, CALL_BOUNDARY);
+	require(xcr0 == 7, "AVX-512 is hidden after a system call");
+	expect(&later, &like_put, &expected);
+	if (compacted) {
+		memset(expected.zmm[16], 0, 16 * 64);
+		memset(expected.k, 0, sizeof(expected.k));
+		skipped++;
+	} else {
+		memcpy(expected.zmm[16], set.zmm[16], 16 * 64);
+		memcpy(expected.k, set.k, sizeof(expected.k));
+		stale++;
+	}
+	require(same(&expected, "saved while hidden"), "only the dead registers are lost");
+
+	/* Strict mode does not hide what is not in its initial state. */
+	memset(image, 0, sizeof(image));
+	xcr0 = save_hidden_restore_visible(compacted, STRICT);
+	require(xcr0 == FULL_XCR0, "strict mode hides nothing that is in use");
+	expect(&later, &like_put, &expected);
+	require(same(&expected, "saved in strict mode"), "strict mode loses nothing");
+	kept++;
+}
+
+static PLAIN uint32_t size_of_enabled_state(long what)
+{
+	uint32_t eax = 0xd, ebx, ecx = 0, edx;
+
+	put(&set);
+	hide(what);
+	__asm__ __volatile__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+	return ebx;
+}
+
+static PLAIN uint64_t put_and_hide(long what)
+{
+	put(&set);
+	return hide(what);
+}
+
+static void detection_sees_it(void)
+{
+	uint32_t visible = size_of_enabled_state(NOTHING);
+	uint32_t hidden = size_of_enabled_state(CALL_BOUNDARY);
+
+	require(hidden < visible, "CPUID(0xd).EBX is smaller while AVX-512 is hidden");
+
+	/* Where CPUID faults, it is executed when all is visible, and so is XGETBV. */
+	require(size_of_enabled_state(CPUID_TOO) == visible && xgetbv(0) == FULL_XCR0,
+		"who asks CPUID first finds everything");
+	require(put_and_hide(CPUID_TOO) == 7, "AVX-512 is hidden where CPUID faults");
+	detections++;
+}
+
+static void only_what_can_be_hidden_is(void)
+{
+	require(put_and_hide(UNKNOWN_BITS) == FULL_XCR0, "what is not known is not hidden");
+	require(put_and_hide(UNKNOWN_BITS | CALL_BOUNDARY) == 7, "nor is it with what is");
+	require(put_and_hide(0x40) == 7, "AVX-512 is hidden as a whole");
+	require(put_and_hide(CALL_BOUNDARY | 4) == FULL_XCR0, "AVX is not hidden while in use");
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : 1;
+	uint64_t random = argc > 2 ? strtoul(argv[2], NULL, 0) * 2 + 1 : 1;
+
+	for (unsigned long n = 0; n < rounds; n++) {
+		randomize(&set, &random);
+		randomize(&later, &random);
+		/* One XRSTOR brings back MXCSR as well; it is the same throughout. */
+		later.mxcsr = set.mxcsr;
+		full_images_are_restored(0, CALL_BOUNDARY);
+		full_images_are_restored(1, CALL_BOUNDARY);
+		full_images_are_restored(0, STRICT);
+		full_images_are_restored(1, STRICT);
+		images_saved_while_hidden(0);
+		images_saved_while_hidden(1);
+		detection_sees_it();
+		only_what_can_be_hidden_is();
+	}
+	printf("full_images_restored=%lu\nadmitted_zeroed=%lu\nadmitted_stale=%lu\n"
+	       "strict_kept=%lu\ndetections=%lu\nwrong=%lu\n",
+	       restored, skipped, stale, kept, detections, wrong);
+	return wrong != 0;
+}

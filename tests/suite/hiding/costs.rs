@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the patch costs, in instructions that the emulator counts.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{counts_of, with_force};
+use crate::vm::series::patches_in;
+use crate::vm::{Bochs, Flavour, Guest, bpf, in_repository, program};
+
+/// How often each cost is measured in one boot, for the mean. Two processes may
+/// meet such that each switch between them takes some hundred instructions more,
+/// with any kernel.
+const MEASUREMENTS: u32 = 100;
+
+/// One CPU, one kernel, `costs WHAT`, and the scheduler around it if there is one.
+fn instructions(flavour: Flavour, scheduler: Option<&str>, what: &str) -> Result<f64> {
+    let costs = program::compile(&in_repository("tests/hiding/costs.c"))?;
+    let mut guest = Guest::new(Bochs::cpus(1).into(), flavour).program(&costs).limit(900);
+    let repeated = format!("for n in $(seq {MEASUREMENTS}); do costs {what} || exit 1; done");
+    let command = match scheduler {
+        None => repeated,
+        Some(knobs) => {
+            let bare = bpf::compile(&in_repository("tests/hiding/bare.bpf.c"))?;
+            guest = with_force(guest)?.file("/bare.o", &bare);
+            format!("rig force --object /bare.o --set {knobs} -- sh -c '{repeated}'")
+        }
+    };
+    let outcome = guest.command(&command).boot()?;
+    let measured: Vec<f64> = outcome
+        .stdout(0)?
+        .lines()
+        .filter_map(|line| line.strip_prefix("instructions="))
+        .map(|number| number.parse().context("no number of instructions"))
+        .collect::<Result<_>>()?;
+    ensure!(measured.len() == MEASUREMENTS as usize, "{} measurements", measured.len());
+    Ok(measured.iter().sum::<f64>() / f64::from(MEASUREMENTS))
+}
+
+/// From a user's first use of AVX-512 to the restart of the instruction.
+pub fn of_a_trap() -> Result<f64> {
+    instructions(Flavour::Patched, Some("what=0"), "trap")
+}
+
+/// Two kinds of switches between processes; the worse ratio of both.
+pub fn ratio_without_a_scheduler() -> Result<f64> {
+    let ratio = |what| -> Result<f64> {
+        let patched = instructions(Flavour::Patched, None, what)?;
+        Ok(patched / instructions(Flavour::Stock, None, what)?)
+    };
+    Ok(ratio("pipe")?.max(ratio("yield")?))
+}
+
+/// What hiding at a switch adds to it: half of what it adds to a turn there and
+/// back.
+pub fn of_hiding() -> Result<f64> {
+    let added = |what| -> Result<f64> {
+        let hiding = instructions(Flavour::Patched, Some("what=0xe0"), what)?;
+        Ok((hiding - instructions(Flavour::Patched, Some("what=0"), what)?) / 2.0)
+    };
+    Ok(added("pipe")?.max(added("yield")?))
+}
+
+/// How many of the switches away from ordinary programs find masks or zmm16-31
+/// in use, and no more: so often would they have to be parked.
+pub fn share_to_be_parked() -> Result<f64> {
+    let outcome = with_force(Guest::new(Bochs::cpus(1).into(), Flavour::Patched))?
+        .package("openssl")
+        .command(
+            "rig force --set what=0 --set check_in_use=1 --set slice_us=20000 -- sh -c '
+                 for n in $(seq 20); do
+                     ls -lR /etc | sort | sed s/a/b/ | openssl dgst -sha256 >/dev/null
+                 done'",
+        )
+        .limit(600)
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    Ok(counts["high_in_use"] as f64 / counts["switch_outs"] as f64)
+}
+
+/// Lines that the series adds to the kernel's code, comments, blank lines, help
+/// texts and the list of maintainers aside.
+pub fn lines_added() -> Result<f64> {
+    let mut lines = 0;
+    for patch in patches_in(&in_repository("kernel-patch/6.12"))? {
+        lines += code_lines_added(&fs::read_to_string(patch)?);
+    }
+    Ok(lines as f64)
+}
+
+fn code_lines_added(patch: &str) -> usize {
+    let mut lines = 0;
+    let mut counts = false;
+    let mut in_comment = false;
+    for line in patch.lines() {
+        if let Some(path) = line.strip_prefix("+++ b/") {
+            counts = path != "MAINTAINERS";
+            in_comment = false;
+        } else if let Some(added) = line.strip_prefix('+').filter(|_| counts) {
+            let text = added.trim();
+            in_comment |= text.starts_with("/*");
+            // The text of a Kconfig entry's help is indented by a tab and two spaces.
+            let is_help = added.starts_with("\t  ");
+            if !in_comment && !is_help && !text.is_empty() && !text.starts_with("//") {
+                lines += 1;
+            }
+            in_comment &= !text.ends_with("*/");
+        }
+    }
+    lines
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! When hiding begins and ends: schedulers, classes, programs, CPUs.
+
+use anyhow::{Result, ensure};
+
+use super::forcing_guest;
+use crate::suite::recovery::compile_ejector;
+use crate::suite::{Test, script};
+use crate::vm::{Bochs, Flavour, Guest, Kernel, in_repository, program};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "hiding::every_end_of_a_scheduler_gives_everything_back",
+        budget_s: 90,
+        body: ends_of_a_scheduler,
+    },
+    Test {
+        name: "hiding::a_task_that_leaves_the_scheduler_gets_everything_back",
+        budget_s: 40,
+        body: leaving_the_class,
+    },
+    Test {
+        name: "hiding::the_kernel_may_use_avx512_in_the_middle_of_exec",
+        budget_s: 60,
+        body: avx512_in_exec,
+    },
+    Test {
+        name: "hiding::cpus_come_and_go_while_avx512_is_hidden",
+        budget_s: 60,
+        body: cpus_come_and_go,
+    },
+    Test {
+        name: "hiding::a_cpu_that_went_offline_reduced_comes_back_in_full",
+        budget_s: 40,
+        body: offline_while_reduced,
+    },
+];
+
+/// A guest with all that these tests need.
+fn guest() -> Result<Guest> {
+    let module = Kernel::get(Flavour::Patched)?.module(
+        &in_repository("tests/hiding"),
+        "module",
+        "hiding_test",
+    )?;
+    Ok(forcing_guest(Bochs::cpus(2))?
+        .program(&program::compile(&in_repository("tests/hiding/spinners.c"))?)
+        .program(&program::compile(&in_repository("tests/hiding/vectors.c"))?)
+        .program(&program::compile(&in_repository("tests/hiding/execstop.c"))?)
+        .file("/lib.sh", &in_repository("tests/suite/lib.sh"))
+        .file("/hiding.sh", &in_repository("tests/hiding/lib.sh"))
+        .file("/hiding_test.ko", &module)
+        .limit(600))
+}
+
+/// A script that begins with the libraries, and the module loaded.
+fn hiding_script(body: &str) -> String {
+    script(&format!(". /hiding.sh\ninsmod /hiding_test.ko || exit 1\n{body}"))
+}
+
+/// While nobody makes a system call, and again with the next scheduler.
+fn ends_of_a_scheduler() -> Result<()> {
+    let outcome = guest()?
+        .release("trixie")
+        .package("bpftool")
+        .file("/eject.o", &compile_ejector()?)
+        .command(&hiding_script(
+            "bpftool prog loadall /eject.o /sys/fs/bpf/eject autoattach || fail cannot load
+             spinners run & run=$!
+             begin() {
+                 start_forcing --set what=0xe0 $*
+                 wait_until 30 spinners_see 0x7 || fail \"$end: nothing is hidden\"
+             }
+             check() {
+                 wait_until 30 is_disabled || fail \"$end: the scheduler is still there\"
+                 wait_until 30 spinners_see 0xe7 || fail \"$end: AVX-512 is still hidden\"
+                 cpus_are_full || fail \"$end: $(cat $module/cpus)\"
+                 echo \"$end: $(cat $module/reduced_at_stop)\"
+             }
+             end=normal; begin; stop_forcing; check
+             end=killed; begin; kill -KILL $forcing; check
+             end=error; begin; hostname other; check
+             end=sysrq; begin; echo S >/proc/sysrq-trigger; check
+             end=watchdog; begin --set stall=1
+             sh -c 'printf stalled >/proc/$$/comm; while :; do :; done' & stalled=$!
+             check; kill $stalled
+             end=again; begin; stop_forcing; check
+             kill $run",
+        ))
+        .boot()?;
+    let output = outcome.stdout(0)?;
+    for end in ["normal", "killed", "error", "sysrq", "watchdog", "again"] {
+        ensure!(output.contains(&format!("{end}: ")), "no word of {end}: {output}");
+    }
+    Ok(())
+}
+
+fn leaving_the_class() -> Result<()> {
+    let outcome = guest()?
+        .command(&hiding_script(
+            "spinners run & run=$!
+             start_forcing --set what=0xe0 --set slice_us=50000
+             wait_until 30 spinners_see 0x7 || fail nothing is hidden
+             # One of them only: two would leave nothing to the rest of us.
+             spinners fifo 1 || fail no change of class
+             wait_until 30 spinner_sees 1 0xe7 || fail hidden from a realtime task
+             spinners other 1 || fail no change of class
+             wait_until 30 spinner_sees 1 0x7 || fail not hidden again
+             kill $run; stop_forcing",
+        ))
+        .boot()?;
+    outcome.all_succeeded()
+}
+
+/// The new program's registers are in memory by then, and what the old one had
+/// was never saved: nothing but the kernel's own use makes XCR0 full.
+fn avx512_in_exec() -> Result<()> {
+    let outcome = guest()?
+        .command(&hiding_script(
+            "rmmod hiding_test && insmod /hiding_test.ko use_in_exec=1 || exit 1
+             taskset -p 1 $$ >/dev/null
+             start_forcing --set what=0xe0 --set slice_us=50000
+             for attempt in $(seq 10); do
+                 execstop 1 >/tmp/execstop & stop=$!
+                 wait_until 10 grep -q stopped /tmp/execstop || fail nothing was executed
+                 kill $stop
+             done
+             stop_forcing
+             cd $module && grep . exec_checks reduced_in_exec wrong
+             [ $(cat exec_checks) -ge 10 ] && [ $(cat reduced_in_exec) -gt 0 ] &&
+                 [ $(cat wrong) -eq 0 ] && cpus_are_full",
+        ))
+        .boot()?;
+    outcome.all_succeeded()
+}
+
+fn cpus_come_and_go() -> Result<()> {
+    let outcome = guest()?
+        // The fair server's accounts, with or without hiding.
+        .tolerates("kernel/sched/deadline.c:265")
+        .tolerates("kernel/sched/deadline.c:428")
+        .command(&hiding_script(
+            "rig force --set what=0xe0 --set visible_in=5 --set migrate=1 --set slice_us=2000 \
+                 -- vectors 600 3 >/tmp/vectors 2>&1 & force=$!
+             wait_until 60 is_enabled || fail no scheduler
+             turns=0
+             while kill -0 $force 2>/dev/null; do
+                 echo 0 >/sys/devices/system/cpu/cpu1/online; sleep 0.1
+                 echo 1 >/sys/devices/system/cpu/cpu1/online; sleep 0.1
+                 cpus_are_consistent || fail \"inconsistent: $(cat $module/cpus)\"
+                 turns=$((turns + 1))
+             done
+             cat /tmp/vectors
+             wait $force || fail registers were lost
+             cpus_are_full || fail \"not full: $(cat $module/cpus)\"
+             echo turns=$turns; [ $turns -gt 2 ]",
+        ))
+        .boot()?;
+    outcome.all_succeeded()
+}
+
+fn offline_while_reduced() -> Result<()> {
+    let outcome = guest()?
+        .tolerates("kernel/sched/deadline.c:265")
+        .tolerates("kernel/sched/deadline.c:428")
+        .command(&hiding_script(
+            "# Whoever runs on the other CPU after this makes its XCR0 full.
+             taskset -p 1 $$ >/dev/null
+             start_forcing --set what=0xe0 --set slice_us=50000
+             for attempt in $(seq 20); do
+                 execstop 1 >/tmp/execstop & stop=$!
+                 wait_until 10 grep -q stopped /tmp/execstop || fail nothing was stopped
+                 grep -q 'cpu=1 xcr0=0x7 hidden=0xe0' $module/cpus && break
+                 # It was preempted on its way, and saved after all.
+                 kill $stop; stop=
+             done
+             [ \"$stop\" ] || fail no CPU stayed reduced
+             echo 0 >/sys/devices/system/cpu/cpu1/online
+             echo 1 >/sys/devices/system/cpu/cpu1/online
+             cpus_are_full || fail \"not full: $(cat $module/cpus)\"
+             kill $stop; stop_forcing",
+        ))
+        .boot()?;
+    outcome.all_succeeded()
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel patch: AVX-512 is hidden and taken back all the time, and nobody
+//! loses a bit, or notices.
+
+pub mod costs;
+pub mod lifetime;
+pub mod registers;
+pub mod series;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::vm::guest::Outcome;
+use crate::vm::machine::Machine;
+use crate::vm::{Flavour, Guest, bpf, in_repository};
+
+/// A guest of the patched kernel that can do `rig force`.
+fn forcing_guest(machine: impl Into<Machine>) -> Result<Guest> {
+    with_force(Guest::new(machine.into(), Flavour::Patched))
+}
+
+/// Puts this very program into a guest, and the scheduler that it loads there.
+pub fn with_force(guest: Guest) -> Result<Guest> {
+    Ok(guest
+        .program_as("rig", &std::env::current_exe()?)
+        .file("/force.o", &bpf::compile(&in_repository("tests/hiding/force.bpf.c"))?))
+}
+
+/// What a command counted, as lines of name=number.
+type Counts = BTreeMap<String, u64>;
+
+/// The counts of a command that has to succeed.
+fn counts_of(outcome: &Outcome, command: usize) -> Result<Counts> {
+    let command = &outcome.commands[command];
+    ensure!(command.status == 0, "{}\n{}", command.stdout, command.stderr);
+    command
+        .stdout
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, number)| {
+            let number = number.parse().with_context(|| format!("{name} is {number:?}"))?;
+            Ok((name.to_owned(), number))
+        })
+        .collect()
+}
+
+/// Each of these was counted, and each of those was not.
+fn judge(counts: &Counts, some: &[&str], none: &[&str]) -> Result<()> {
+    let count = |name: &&str| counts.get(*name).copied();
+    for name in some {
+        ensure!(count(name).is_some_and(|n| n > 0), "nothing counted as {name}: {counts:?}");
+    }
+    for name in none {
+        ensure!(count(name) == Some(0), "{name} is not 0: {counts:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! All vector registers of tasks to which everything happens while AVX-512 is
+//! hidden from them, compared bit by bit.
+
+use anyhow::{Result, ensure};
+
+use super::{Counts, counts_of, forcing_guest, judge};
+use crate::suite::Test;
+use crate::vm::{Bochs, in_repository, program};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "hiding::no_register_is_lost_in_strict_mode",
+        budget_s: 60,
+        body: || survive(STRICT),
+    },
+    Test {
+        name: "hiding::no_register_is_lost_at_call_boundaries",
+        budget_s: 60,
+        body: || survive(CALL_BOUNDARY),
+    },
+    Test {
+        name: "hiding::no_register_is_lost_with_avx_hidden_too",
+        budget_s: 60,
+        body: || survive(AVX_TOO),
+    },
+    Test {
+        name: "hiding::no_register_is_lost_with_cpuid_faulting",
+        budget_s: 60,
+        body: || survive(CPUID_TOO),
+    },
+    Test {
+        name: "hiding::a_scheduler_cannot_keep_a_task_from_going_on",
+        budget_s: 30,
+        body: stubborn_scheduler,
+    },
+    Test {
+        name: "hiding::images_of_user_mode_are_restored_as_documented",
+        budget_s: 40,
+        body: images_of_user_mode,
+    },
+    Test {
+        name: "hiding::tracers_core_dumps_and_signal_frames_see_everything",
+        budget_s: 60,
+        body: readers_and_writers,
+    },
+    Test {
+        name: "hiding::illegal_instructions_stay_illegal",
+        budget_s: 60,
+        body: illegal_instructions,
+    },
+    Test {
+        name: "hiding::workers_of_io_uring_are_left_alone",
+        budget_s: 40,
+        body: workers_of_io_uring,
+    },
+];
+
+/// One way to hide: what `bpf_task_hide_xfeatures` is given.
+#[derive(Clone, Copy)]
+struct Mode {
+    what: u32,
+    strict: bool,
+}
+
+const STRICT: Mode = Mode { what: 0x4000_00e0, strict: true };
+const CALL_BOUNDARY: Mode = Mode { what: 0xe0, strict: false };
+const AVX_TOO: Mode = Mode { what: 0xe4, strict: false };
+const CPUID_TOO: Mode = Mode { what: 0x2000_00e0, strict: false };
+
+/// Cycles checked in each mode; `make soak` checks many more.
+const CYCLES: u64 = 1300;
+
+/// What the scheduler of the tests must have done, and what must never happen.
+const FORCED: [&str; 3] = ["hides", "ud_traps", "migrations"];
+const FORBIDDEN: [&str; 7] = [
+    "refused",
+    "wrongly_granted",
+    "other_traps",
+    "fault_keeps",
+    "fork_inherits",
+    "exec_keeps",
+    "in_use_wrong",
+];
+
+fn survive(mode: Mode) -> Result<()> {
+    let counts = check(mode, CYCLES)?;
+    ensure!(counts["cycles_checked"] >= CYCLES, "{counts:?}");
+    judge(&counts, &["forks", "execs", "signals", "in_use_checks", "zmm_in_use"], &[])
+}
+
+/// Checks so many cycles in each mode; returns the sum.
+pub fn check_all_modes(cycles: u64) -> Result<f64> {
+    let mut checked = 0;
+    for mode in [STRICT, CALL_BOUNDARY, AVX_TOO, CPUID_TOO] {
+        checked += check(mode, cycles)?["cycles_checked"];
+        eprintln!("rig: {checked} cycles checked");
+    }
+    Ok(checked as f64)
+}
+
+/// Runs `vectors` until it has checked so many cycles; nothing may be lost.
+fn check(mode: Mode, cycles: u64) -> Result<Counts> {
+    let strict = if mode.strict { "strict" } else { "" };
+    let knobs = "--set visible_in=5 --set tick_flips=3 --set check_in_use=1";
+    forced_with(knobs, mode, "vectors", &format!("{cycles} 3 {} {strict}", seed()))
+}
+
+/// Runs a test program while everything is hidden from everybody, all the time.
+fn forced(mode: Mode, name: &str, arguments: &str) -> Result<Counts> {
+    forced_with("--set visible_in=5 --set tick_flips=3", mode, name, arguments)
+}
+
+fn forced_with(knobs: &str, mode: Mode, name: &str, arguments: &str) -> Result<Counts> {
+    // A task that never gets past an instruction is to be found out in time.
+    let rounds: u64 = arguments.split(' ').next().map_or(Ok(0), str::parse)?;
+    let limit_s = 200 + rounds / 10;
+    let outcome = forcing_guest(Bochs::cpus(2))?
+        .program(&program::compile(&in_repository(&format!("tests/hiding/{name}.c")))?)
+        .command(&format!(
+            "echo core >/proc/sys/kernel/core_pattern
+             rig force --set what={} {knobs} --set migrate=1 --set slice_us=2000 \
+             -- {name} {arguments}",
+            mode.what
+        ))
+        .limit(limit_s)
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    judge(&counts, &FORCED, &FORBIDDEN)?;
+    judge(&counts, &[], &["registers_lost"])?;
+    Ok(counts)
+}
+
+/// Another one each time; a guest that fails shows the command with it.
+fn seed() -> u32 {
+    std::process::id()
+}
+
+/// It hides while it is told of a fault, at each switch, and switches at each
+/// fault: what has faulted is executed nevertheless.
+fn stubborn_scheduler() -> Result<()> {
+    let knobs = "--set rehide=1";
+    let counts = forced_with(knobs, CALL_BOUNDARY, "vectors", &format!("50 2 {}", seed()))?;
+    ensure!(counts["cycles_checked"] >= 50, "{counts:?}");
+    Ok(())
+}
+
+fn images_of_user_mode() -> Result<()> {
+    let outcome = forcing_guest(Bochs::cpus(2))?
+        .program(&program::compile(&in_repository("tests/hiding/xsave.c"))?)
+        .command(&format!("rig force --set what=0 -- xsave 20 {}", seed()))
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    let shown = ["full_images_restored", "admitted_zeroed", "admitted_stale", "strict_kept"];
+    judge(&counts, &shown, &["wrong", "other_traps"])?;
+    // Each full image that was restored while hidden raised #GP, once, and so
+    // did each CPUID.
+    let faults = counts["full_images_restored"] + counts["detections"];
+    ensure!(counts["gp_traps"] == faults, "{counts:?}");
+    Ok(())
+}
+
+fn readers_and_writers() -> Result<()> {
+    let counts = forced(CALL_BOUNDARY, "traced", &format!("150 {}", seed()))?;
+    judge(&counts, &["peeks", "pokes", "frames", "cores", "hidden"], &["odd"])
+}
+
+fn illegal_instructions() -> Result<()> {
+    check_illegal(600).map(|_| ())
+}
+
+/// Executes so many genuinely illegal instructions; each must get its signal.
+pub fn check_illegal(rounds: u64) -> Result<f64> {
+    let counts = forced(CALL_BOUNDARY, "illegal", &format!("{rounds} {}", seed()))?;
+    judge(&counts, &["illegal", "sigills", "sigsegvs", "hidden"], &["sigill_wrong"])?;
+    Ok(counts["illegal"] as f64)
+}
+
+fn workers_of_io_uring() -> Result<()> {
+    let counts = forced(CALL_BOUNDARY, "uring", &format!("300 {}", seed()))?;
+    judge(&counts, &["reads", "hidden"], &[])
+}

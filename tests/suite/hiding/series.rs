@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The series as a maintainer gets it.
+
+use anyhow::{Result, ensure};
+
+use crate::suite::Test;
+use crate::vm::series::patches_in;
+use crate::vm::{Kernel, in_repository};
+
+pub const TESTS: &[Test] = &[Test {
+    name: "hiding::checkpatch_finds_nothing",
+    budget_s: 20,
+    body: checkpatch_finds_nothing,
+}];
+
+fn checkpatch_finds_nothing() -> Result<()> {
+    let series = patches_in(&in_repository("kernel-patch/6.12"))?;
+    ensure!(!series.is_empty(), "there is no series");
+    for patch in series {
+        let flags = ["--strict", "--no-tree", "--quiet"];
+        let said = Kernel::run_script("scripts/checkpatch.pl", &flags, &patch)?;
+        let words = String::from_utf8_lossy(&said.stdout);
+        ensure!(said.status.success() && words.is_empty(), "{}: {words}", patch.display());
+    }
+    Ok(())
+}
