@@ -57,6 +57,8 @@ bench: dependencies requirements
 
 test-kernels: dependencies requirements
 	$(RIG) prepare
+	$(RIG) warnings
+	RIG_KERNEL=newest $(RIG) warnings
 	for kernel in $(KERNELS); do \
 		RIG_KERNEL=$$kernel cargo test --release --locked --test rig -- hiding:: || exit 1; \
 	done

@@ -36,6 +36,8 @@ enum Tool {
     Figures,
     /// Seed each known bug and see that the test named for it fails
     Mutants(tools::mutants::Arguments),
+    /// Compile what the series touches, by gcc and clang, and show what they warn of
+    Warnings,
     /// Remove all that was built and kept for this project
     Clean,
     /// In a guest: hide xfeatures from everybody while a command runs
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
             | "soak"
             | "figures"
             | "mutants"
+            | "warnings"
             | "clean"
             | "force"
             | "--help"
@@ -82,6 +85,7 @@ fn start(tool: Tool) -> Result<ExitCode> {
         Tool::Soak(arguments) => tools::soak::soak(&arguments),
         Tool::Figures => tools::figures::write(),
         Tool::Mutants(arguments) => tools::mutants::run(&arguments),
+        Tool::Warnings => tools::prepare::warnings(),
         Tool::Clean => tools::prepare::clean(),
         Tool::Force(arguments) => tools::force::force(&arguments),
     }

@@ -14,6 +14,7 @@ use crate::vm::console::{time_of, trouble_in};
 use crate::vm::kernel::{forget_what_was_written_since, is_build_step, options_missing};
 use crate::vm::packages::installed_by;
 use crate::vm::series::{Source, patches_in};
+use crate::vm::warnings::warning_in;
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -222,5 +223,10 @@ fn lists_of_other_programs_are_read_right() -> Result<()> {
         options_missing("# why\nCONFIG_A=y\nCONFIG_B=y\n", "CONFIG_A=y\n# CONFIG_B is not set\n"),
         ["CONFIG_B=y"]
     );
+    ensure_eq!(
+        warning_in("kernel/x.c:12:3: warning: unused variable 'y' [-Wunused-variable]"),
+        Some("kernel/x.c: unused variable 'y' [-Wunused-variable]".to_owned())
+    );
+    ensure_eq!(warning_in("  CC      kernel/warning.o"), None);
     Ok(())
 }

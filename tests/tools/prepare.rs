@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `cargo rig prepare` and `clean`: the cache, filled and emptied.
+//! `cargo rig prepare` and `clean`: the cache, filled and emptied; `cargo rig
+//! warnings`: the series, looked at by compilers.
 
 use std::fs;
 use std::process::ExitCode;
@@ -8,7 +9,7 @@ use anyhow::Result;
 
 use crate::vm::cache::Cache;
 use crate::vm::userland::Userland;
-use crate::vm::{Flavour, Kernel, bochs};
+use crate::vm::{Flavour, Kernel, bochs, warnings as compilers};
 
 pub fn prepare() -> Result<ExitCode> {
     let emulator = bochs::emulator()?;
@@ -27,4 +28,13 @@ pub fn clean() -> Result<ExitCode> {
     fs::remove_dir_all(&dir)?;
     eprintln!("rig: removed {}", dir.display());
     Ok(ExitCode::SUCCESS)
+}
+
+pub fn warnings() -> Result<ExitCode> {
+    let warnings = compilers::brought_by_the_series()?;
+    for warning in &warnings {
+        println!("{warning}");
+    }
+    println!("{} warnings that the series brings", warnings.len());
+    Ok(if warnings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

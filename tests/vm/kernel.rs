@@ -117,27 +117,26 @@ pub struct Kernel {
 
 /// All that decides what a kernel is.
 #[derive(Clone)]
-struct Recipe {
+pub struct Recipe {
     variant: &'static Variant,
     cache: Cache,
     version: String,
     compiler: String,
     fragments: Vec<PathBuf>,
-    series: Vec<PathBuf>,
+    pub series: Vec<PathBuf>,
 }
 
 impl Kernel {
     pub fn get(flavour: Flavour) -> Result<Self> {
-        let series = match flavour {
-            Flavour::Patched => patches_in(&in_repository(Variant::chosen()?.series))?,
-            Flavour::Stock => Vec::new(),
-        };
-        Self::with_series(series)
+        Self::made_by(Recipe::of(flavour)?)
     }
 
     /// A kernel with any series at all.
     pub fn with_series(series: Vec<PathBuf>) -> Result<Self> {
-        let recipe = Recipe::new(series)?;
+        Self::made_by(Recipe::new(series)?)
+    }
+
+    fn made_by(recipe: Recipe) -> Result<Self> {
         let key = recipe.key()?;
         let dir = recipe.cache.artefact("kernels", &key, |dir| {
             let tree = Tree::obtain(&recipe)?;
@@ -182,6 +181,13 @@ impl Kernel {
 }
 
 impl Recipe {
+    pub fn of(flavour: Flavour) -> Result<Self> {
+        Self::new(match flavour {
+            Flavour::Patched => patches_in(&in_repository(Variant::chosen()?.series))?,
+            Flavour::Stock => Vec::new(),
+        })
+    }
+
     fn new(series: Vec<PathBuf>) -> Result<Self> {
         let compiler = ["gcc", "ld", "pahole"]
             .iter()
@@ -221,38 +227,44 @@ impl Recipe {
         self.series.iter().try_fold(ground, |key, patch| key.file_part(patch))
     }
 
-    /// In whose tree this is built. Variants differ in nearly every object.
-    fn tree_name(&self) -> String {
-        self.tree_name_of(if self.series.is_empty() { "stock" } else { "patched" })
+    fn flavour(&self) -> &'static str {
+        if self.series.is_empty() { "stock" } else { "patched" }
     }
 
-    fn tree_name_of(&self, flavour: &str) -> String {
+    fn tree_name(&self, purpose: &str) -> String {
         match self.variant.name {
-            name if name == USUAL.name => flavour.to_owned(),
-            name => format!("{flavour}-{name}"),
+            name if name == USUAL.name => purpose.to_owned(),
+            name => format!("{purpose}-{name}"),
         }
     }
 }
 
 /// A source tree with its objects, and the lock on it.
-struct Tree {
-    source: Source,
+pub struct Tree {
+    pub source: Source,
+    /// What every make in it is told besides.
+    pub arguments: Vec<&'static str>,
     log: PathBuf,
     lock: File,
 }
 
 impl Tree {
     fn obtain(recipe: &Recipe) -> Result<Self> {
+        Self::obtain_as(recipe, recipe.flavour())
+    }
+
+    /// The tree for a certain purpose; variants differ in nearly every object.
+    pub fn obtain_as(recipe: &Recipe, purpose: &str) -> Result<Self> {
         let ground = recipe.ground().hex();
         let trees = recipe.cache.dir("trees")?;
-        let own = trees.join(format!("{}-{ground}", recipe.tree_name()));
+        let own = trees.join(format!("{}-{ground}", recipe.tree_name(purpose)));
         let lock = recipe.cache.lock(&lock_name(&own))?;
         if !own.exists() {
             let partial = own.with_extension("partial");
             if partial.exists() {
                 fs::remove_dir_all(&partial)?;
             }
-            let siblings = [recipe.tree_name_of("stock"), "stock".to_owned()];
+            let siblings = [recipe.tree_name("stock"), "stock".to_owned()];
             let mut siblings = siblings.iter().map(|name| trees.join(format!("{name}-{ground}")));
             match siblings.find(|sibling| *sibling != own && sibling.exists()) {
                 Some(sibling) => copy_tree(&recipe.cache, &sibling, &partial)?,
@@ -262,6 +274,7 @@ impl Tree {
         }
         Ok(Self {
             source: Source { tree: own.join("linux"), aside: own.join("series") },
+            arguments: Vec::new(),
             log: own.join("build.log"),
             lock,
         })
@@ -293,7 +306,7 @@ impl Tree {
             .ok()
             .and_then(|count| count.parse().ok())
             .unwrap_or(default);
-        let name = format!("kernel {} ({})", recipe.version, recipe.tree_name());
+        let name = format!("kernel {} ({})", recipe.version, recipe.tree_name(recipe.flavour()));
         let mut progress = Progress::new(&name, expected);
         let made = self.make(&["bzImage", "modules"], |line| {
             if is_build_step(line) {
@@ -311,7 +324,7 @@ impl Tree {
 
     /// The configuration is made from nothing, so that it is that of its
     /// fragments and of no earlier one; make sees which options changed.
-    fn configure(&self, recipe: &Recipe) -> Result<()> {
+    pub fn configure(&self, recipe: &Recipe) -> Result<()> {
         let wanted = recipe.config_key()?.hex();
         let made_of = self.aside("configuration");
         let config = self.source.tree.join(".config");
@@ -338,9 +351,10 @@ impl Tree {
         Ok(())
     }
 
-    fn make(&self, arguments: &[&str], on_line: impl FnMut(&str)) -> Result<()> {
+    pub fn make(&self, arguments: &[&str], on_line: impl FnMut(&str)) -> Result<()> {
         let mut make = make_in(&self.source.tree, &self.lock)?;
-        make.args(arguments)
+        make.args(&self.arguments)
+            .args(arguments)
             // The same sources are to give the same kernel.
             .env("KBUILD_BUILD_USER", "rig")
             .env("KBUILD_BUILD_HOST", "scx_avxspec")

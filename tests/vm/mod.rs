@@ -24,6 +24,7 @@ pub mod qemu;
 pub mod series;
 pub mod slots;
 pub mod userland;
+pub mod warnings;
 
 pub use bochs::Bochs;
 pub use guest::Guest;

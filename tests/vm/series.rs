@@ -137,7 +137,7 @@ pub fn apply(series: &[PathBuf], dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn paths_touched_by(series: &[PathBuf]) -> Result<BTreeSet<String>> {
+pub fn paths_touched_by(series: &[PathBuf]) -> Result<BTreeSet<String>> {
     let mut paths = BTreeSet::new();
     for patch in series {
         paths.extend(paths_in(&fs::read_to_string(patch)?));
