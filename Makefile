@@ -7,7 +7,8 @@
 # make check  the fast part of it alone
 # make bench  measure; ONLY=prefix measures a part
 # make figures  write what was measured to docs/figures.md
-# make test-kernels  the tests of the kernel patch on kernels that watch themselves
+# make test-kernels  the tests of the kernel patch on kernels that watch themselves,
+#             and on the newest that Debian has
 # make soak   run for long what the tests run for short
 # make mutants  seed known bugs, see the tests catch them; ONLY=word for some
 # make clean  remove what was built here; the cache of kernels and machines
@@ -27,7 +28,7 @@ SHELL_SCRIPTS := .ci/run build/clang build/install-dependencies tests/suite/lib.
 RIG := cargo test --release --locked --quiet --test rig --
 
 # Kernels that take long to build and long to run; RIG_KERNEL chooses them.
-KERNELS := locks memory
+KERNELS := locks memory newest
 
 .PHONY: build run test check bench figures test-kernels soak mutants clean dependencies requirements
 

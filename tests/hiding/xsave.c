@@ -10,8 +10,14 @@
  * Prints name=number; fails if anything is not as documented.
  */
 #define _GNU_SOURCE
+#include <asm/prctl.h>
+#include <elf.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "vectors.h"
@@ -30,7 +36,7 @@
 static uint8_t image[4096] __attribute__((aligned(64)));
 static struct vectors set, later, got, expected;
 
-static unsigned long wrong, restored, skipped, stale, kept, detections;
+static unsigned long wrong, restored, skipped, stale, kept, detections, debugged;
 
 INLINE void put(const struct vectors *from)
 {
@@ -54,16 +60,21 @@ INLINE void take(struct vectors *into)
 			     : "memory");
 }
 
+INLINE long plain_syscall(long number, long first, long second)
+{
+	__asm__ __volatile__("syscall"
+			     : "+a"(number)
+			     : "D"(first), "S"(second)
+			     : "rcx", "r11", "memory");
+	return number;
+}
+
 /* Asks the scheduler; returns what XCR0 is then. */
 INLINE uint64_t hide(long what)
 {
-	long number = SYS_prctl;
 	uint32_t low, high;
 
-	__asm__ __volatile__("syscall"
-			     : "+a"(number)
-			     : "D"(PRCTL_HIDE), "S"(what)
-			     : "rcx", "r11", "memory");
+	plain_syscall(SYS_prctl, PRCTL_HIDE, what);
 	__asm__ __volatile__("xgetbv" : "=a"(low), "=d"(high) : "c"(0) : "memory");
 	return low;
 }
@@ -174,14 +185,29 @@ static void images_saved_while_hidden(int compacted)
 	kept++;
 }
 
-static PLAIN uint32_t size_of_enabled_state(long what)
+INLINE uint32_t size_of_enabled_state(void)
 {
 	uint32_t eax = 0xd, ebx, ecx = 0, edx;
 
-	put(&set);
-	hide(what);
 	__asm__ __volatile__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
 	return ebx;
+}
+
+static PLAIN uint32_t size_after_hiding(long what)
+{
+	put(&set);
+	hide(what);
+	return size_of_enabled_state();
+}
+
+/* Who has CPUID fault for himself, and then no more, does not disarm hiding. */
+static PLAIN uint32_t size_after_own_faulting(void)
+{
+	put(&set);
+	hide(CPUID_TOO);
+	plain_syscall(SYS_arch_prctl, ARCH_SET_CPUID, 0);
+	plain_syscall(SYS_arch_prctl, ARCH_SET_CPUID, 1);
+	return size_of_enabled_state();
 }
 
 static PLAIN uint64_t put_and_hide(long what)
@@ -192,16 +218,65 @@ static PLAIN uint64_t put_and_hide(long what)
 
 static void detection_sees_it(void)
 {
-	uint32_t visible = size_of_enabled_state(NOTHING);
-	uint32_t hidden = size_of_enabled_state(CALL_BOUNDARY);
+	uint32_t visible = size_after_hiding(NOTHING);
+	uint32_t hidden = size_after_hiding(CALL_BOUNDARY);
 
 	require(hidden < visible, "CPUID(0xd).EBX is smaller while AVX-512 is hidden");
 
 	/* Where CPUID faults, it is executed when all is visible, and so is XGETBV. */
-	require(size_of_enabled_state(CPUID_TOO) == visible && xgetbv(0) == FULL_XCR0,
+	require(size_after_hiding(CPUID_TOO) == visible && xgetbv(0) == FULL_XCR0,
 		"who asks CPUID first finds everything");
-	require(put_and_hide(CPUID_TOO) == 7, "AVX-512 is hidden where CPUID faults");
 	detections++;
+	require(size_after_own_faulting() == visible,
+		"CPUID goes on to fault for a program that had it fault for itself");
+	detections++;
+	require(put_and_hide(CPUID_TOO) == 7, "AVX-512 is hidden where CPUID faults");
+}
+
+/* Stops twice for a tracer, and says in its status what it saw after each. */
+static PLAIN void be_debugged(void)
+{
+	uint64_t hidden, untouched, written;
+
+	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+	put(&set);
+	hidden = hide(CALL_BOUNDARY);
+	__asm__ __volatile__("int3");
+	untouched = xgetbv(0);
+	__asm__ __volatile__("int3");
+	written = xgetbv(0);
+	_exit((hidden == 7) | (untouched == 7) << 1 | (written == FULL_XCR0) << 2);
+}
+
+static int wait_for_trap(pid_t child)
+{
+	int status;
+
+	return waitpid(child, &status, 0) == child && WIFSTOPPED(status) &&
+	       WSTOPSIG(status) == SIGTRAP;
+}
+
+/* Masks that were dead are alive again when somebody else sets them. */
+static void what_a_debugger_writes_is_alive(void)
+{
+	struct iovec all = { image, sizeof(image) };
+	pid_t child = fork();
+	int status = 0;
+
+	if (!child)
+		be_debugged();
+	require(wait_for_trap(child) && !ptrace(PTRACE_CONT, child, NULL, NULL) &&
+			wait_for_trap(child) &&
+			!ptrace(PTRACE_GETREGSET, child, NT_X86_XSTATE, &all) &&
+			!ptrace(PTRACE_SETREGSET, child, NT_X86_XSTATE, &all) &&
+			!ptrace(PTRACE_CONT, child, NULL, NULL),
+		"a debugger gets at the registers");
+	waitpid(child, &status, 0);
+	require(WIFEXITED(status), "a debugged program ends as usual");
+	require(WEXITSTATUS(status) & 1, "AVX-512 is hidden from a debugged program");
+	require(WEXITSTATUS(status) & 2, "and still is after a stop");
+	require(WEXITSTATUS(status) & 4, "but not if the debugger wrote its registers");
+	debugged++;
 }
 
 static void only_what_can_be_hidden_is(void)
@@ -229,10 +304,11 @@ int main(int argc, char **argv)
 		images_saved_while_hidden(0);
 		images_saved_while_hidden(1);
 		detection_sees_it();
+		what_a_debugger_writes_is_alive();
 		only_what_can_be_hidden_is();
 	}
 	printf("full_images_restored=%lu\nadmitted_zeroed=%lu\nadmitted_stale=%lu\n"
-	       "strict_kept=%lu\ndetections=%lu\nwrong=%lu\n",
-	       restored, skipped, stale, kept, detections, wrong);
+	       "strict_kept=%lu\ndetections=%lu\ndebugged=%lu\nwrong=%lu\n",
+	       restored, skipped, stale, kept, detections, debugged, wrong);
 	return wrong != 0;
 }

@@ -7,6 +7,7 @@
 //! an artefact of its own; a tree may go on to another series without taking
 //! it back.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -35,6 +36,8 @@ const STEPS_OF_A_REBUILD: u64 = 60;
 pub struct Variant {
     pub name: &'static str,
     package: &'static str,
+    /// The Debian release that carries the package, if it is not the host's.
+    release: Option<&'static str>,
     series: &'static str,
     /// Options on top of everybody's.
     fragments: &'static [&'static str],
@@ -45,19 +48,52 @@ pub struct Variant {
 const USUAL: Variant = Variant {
     name: "usual",
     package: "linux-source-6.12",
+    release: None,
     series: "kernel-patch/6.12",
-    fragments: &[],
+    fragments: &[OF_6_12],
     patience: 1,
 };
 
+const OF_6_12: &str = "tests/vm/kernel-6.12.config";
+
 /// The usual one and those of `make test-kernels`.
-pub const VARIANTS: [Variant; 3] = [
+pub const VARIANTS: [Variant; 4] = [
     USUAL,
-    Variant { name: "locks", fragments: &["tests/vm/debug-locks.config"], patience: 4, ..USUAL },
-    Variant { name: "memory", fragments: &["tests/vm/debug-memory.config"], patience: 6, ..USUAL },
+    Variant {
+        name: "locks",
+        fragments: &[OF_6_12, "tests/vm/debug-locks.config"],
+        patience: 4,
+        ..USUAL
+    },
+    Variant {
+        name: "memory",
+        fragments: &[OF_6_12, "tests/vm/debug-memory.config"],
+        patience: 6,
+        ..USUAL
+    },
+    Variant {
+        name: "newest",
+        package: "linux-source-7.3",
+        release: Some("trixie-backports"),
+        series: "kernel-patch/7.3",
+        fragments: &["tests/vm/kernel-7.3.config"],
+        ..USUAL
+    },
 ];
 
+/// The directories of all series there are.
+pub fn all_series() -> BTreeSet<&'static str> {
+    VARIANTS.iter().map(|variant| variant.series).collect()
+}
+
 impl Variant {
+    fn apt(&self, cache: &Cache) -> Result<Apt> {
+        match self.release {
+            Some(release) => Apt::release(cache, release),
+            None => Ok(Apt::host(cache)),
+        }
+    }
+
     /// The one that the environment chooses.
     pub fn chosen() -> Result<&'static Self> {
         let name = std::env::var("RIG_KERNEL").unwrap_or_else(|_| USUAL.name.to_owned());
@@ -170,10 +206,11 @@ impl Recipe {
         if !series.is_empty() {
             fragments.push(in_repository(SERIES_CONFIG));
         }
+        let cache = Cache::open()?;
         Ok(Self {
+            version: variant.apt(&cache)?.candidate(variant.package)?,
             variant,
-            cache: Cache::open()?,
-            version: packages::candidate(variant.package)?,
+            cache,
             compiler,
             fragments,
             series,
@@ -198,7 +235,10 @@ impl Recipe {
 
     /// In whose tree this is built. Variants differ in nearly every object.
     fn tree_name(&self) -> String {
-        let flavour = if self.series.is_empty() { "stock" } else { "patched" };
+        self.tree_name_of(if self.series.is_empty() { "stock" } else { "patched" })
+    }
+
+    fn tree_name_of(&self, flavour: &str) -> String {
         match self.variant.name {
             name if name == USUAL.name => flavour.to_owned(),
             name => format!("{flavour}-{name}"),
@@ -224,11 +264,11 @@ impl Tree {
             if partial.exists() {
                 fs::remove_dir_all(&partial)?;
             }
-            let sibling = trees.join(format!("stock-{ground}"));
-            if sibling != own && sibling.exists() {
-                copy_tree(&recipe.cache, &sibling, &partial)?;
-            } else {
-                unpack_source(recipe, &partial)?;
+            let siblings = [recipe.tree_name_of("stock"), "stock".to_owned()];
+            let mut siblings = siblings.iter().map(|name| trees.join(format!("{name}-{ground}")));
+            match siblings.find(|sibling| *sibling != own && sibling.exists()) {
+                Some(sibling) => copy_tree(&recipe.cache, &sibling, &partial)?,
+                None => unpack_source(recipe, &partial)?,
             }
             fs::rename(&partial, &own)?;
         }
@@ -344,7 +384,7 @@ fn unpack_source(recipe: &Recipe, partial: &Path) -> Result<()> {
     let package = partial.join("package");
     fs::create_dir_all(&package)?;
     let name = recipe.variant.package;
-    let deb = Apt::host(&recipe.cache).download(name, &recipe.version, &package)?;
+    let deb = recipe.variant.apt(&recipe.cache)?.download(name, &recipe.version, &package)?;
     packages::unpack(&deb, &package)?;
     let tree = partial.join("linux");
     fs::create_dir_all(&tree)?;

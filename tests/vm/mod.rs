@@ -27,5 +27,5 @@ pub mod userland;
 
 pub use bochs::Bochs;
 pub use guest::Guest;
-pub use kernel::{Flavour, Kernel, in_repository};
+pub use kernel::{Flavour, Kernel, all_series, in_repository};
 pub use qemu::Qemu;

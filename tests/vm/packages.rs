@@ -58,12 +58,28 @@ impl Apt {
     }
 
     fn get(&self) -> Command {
-        let mut command = Command::new("apt-get");
+        let mut command = self.tool("apt-get");
         command.args(["-o", "APT::Sandbox::User=root"]).args(["-o", "Debug::NoLocking=1"]);
+        command
+    }
+
+    fn tool(&self, name: &str) -> Command {
+        let mut command = Command::new(name);
         for option in &self.options {
             command.args(["-o", option]);
         }
         command
+    }
+
+    /// The version of `package` that this release has to offer.
+    pub fn candidate(&self, package: &str) -> Result<String> {
+        let policy = text_of(self.tool("apt-cache").args(["policy", package]))?;
+        policy
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("Candidate: "))
+            .filter(|version| *version != "(none)")
+            .map(str::to_owned)
+            .with_context(|| format!("apt knows no package {package}: run 'apt-get update' first"))
     }
 
     /// Downloads exactly `package` at `version` into `dir`.
@@ -125,17 +141,6 @@ impl Apt {
         }
         Ok(path)
     }
-}
-
-/// The version of `package` that apt would install on the host.
-pub fn candidate(package: &str) -> Result<String> {
-    let policy = text_of(Command::new("apt-cache").args(["policy", package]))?;
-    policy
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("Candidate: "))
-        .filter(|version| *version != "(none)")
-        .map(str::to_owned)
-        .with_context(|| format!("apt knows no package {package}: run 'apt-get update' first"))
 }
 
 /// Names and versions in the "Inst name (version ...)" lines of a simulation.

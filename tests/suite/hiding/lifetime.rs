@@ -3,10 +3,10 @@
 
 use anyhow::{Result, ensure};
 
-use super::forcing_guest;
+use super::{counts_of, forcing_guest, judge};
 use crate::suite::recovery::compile_ejector;
 use crate::suite::{Test, script};
-use crate::vm::{Bochs, Flavour, Guest, Kernel, in_repository, program};
+use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository, program};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -33,6 +33,11 @@ pub const TESTS: &[Test] = &[
         name: "hiding::a_cpu_that_went_offline_reduced_comes_back_in_full",
         budget_s: 40,
         body: offline_while_reduced,
+    },
+    Test {
+        name: "hiding::nothing_is_hidden_where_the_cpu_does_not_qualify",
+        budget_s: 40,
+        body: cpu_does_not_qualify,
     },
 ];
 
@@ -183,4 +188,15 @@ fn offline_while_reduced() -> Result<()> {
         ))
         .boot()?;
     outcome.all_succeeded()
+}
+
+/// QEMU has neither XSAVEC nor AVX-512 when it emulates. With its time counted it
+/// always does.
+fn cpu_does_not_qualify() -> Result<()> {
+    let outcome = forcing_guest(Qemu::cpus(2).counted_time(8))?
+        .command("dmesg | grep -o 'x86/fpu: AVX-512 .*hidden'")
+        .command("rig force --set what=0xe0 -- true")
+        .boot()?;
+    ensure!(outcome.stdout(0)? == "x86/fpu: AVX-512 cannot be hidden\n", "{}", outcome.stdout(0)?);
+    judge(&counts_of(&outcome, 1)?, &["refused"], &["hides", "wrongly_granted", "ud_traps"])
 }

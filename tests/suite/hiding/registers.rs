@@ -35,6 +35,11 @@ pub const TESTS: &[Test] = &[
         body: stubborn_scheduler,
     },
     Test {
+        name: "hiding::a_restartable_sequence_gets_on_as_well",
+        budget_s: 30,
+        body: restartable_sequences,
+    },
+    Test {
         name: "hiding::images_of_user_mode_are_restored_as_documented",
         budget_s: 40,
         body: images_of_user_mode,
@@ -43,6 +48,16 @@ pub const TESTS: &[Test] = &[
         name: "hiding::tracers_core_dumps_and_signal_frames_see_everything",
         budget_s: 60,
         body: readers_and_writers,
+    },
+    Test {
+        name: "hiding::programs_of_32_bits_lose_nothing_either",
+        budget_s: 30,
+        body: programs_of_32_bits,
+    },
+    Test {
+        name: "hiding::nmis_find_nothing_and_change_nothing",
+        budget_s: 40,
+        body: storm_of_nmis,
     },
     Test {
         name: "hiding::illegal_instructions_stay_illegal",
@@ -115,8 +130,13 @@ fn forced_with(knobs: &str, mode: Mode, name: &str, arguments: &str) -> Result<C
     // A task that never gets past an instruction is to be found out in time.
     let rounds: u64 = arguments.split(' ').next().map_or(Ok(0), str::parse)?;
     let limit_s = 200 + rounds / 10;
+    let source = in_repository(&format!("tests/hiding/{name}.c"));
+    let program = match name {
+        "compat" => program::compile_compat(&source)?,
+        _ => program::compile(&source)?,
+    };
     let outcome = forcing_guest(Bochs::cpus(2))?
-        .program(&program::compile(&in_repository(&format!("tests/hiding/{name}.c")))?)
+        .program(&program)
         .command(&format!(
             "echo core >/proc/sys/kernel/core_pattern
              rig force --set what={} {knobs} --set migrate=1 --set slice_us=2000 \
@@ -145,13 +165,21 @@ fn stubborn_scheduler() -> Result<()> {
     Ok(())
 }
 
+/// Under the same scheduler each fault aborts the sequence, which then starts at
+/// another instruction than the one that faulted.
+fn restartable_sequences() -> Result<()> {
+    let counts = forced_with("--set rehide=1", CALL_BOUNDARY, "rseq", "300")?;
+    judge(&counts, &["aborts", "hidden"], &[])
+}
+
 fn images_of_user_mode() -> Result<()> {
     let outcome = forcing_guest(Bochs::cpus(2))?
         .program(&program::compile(&in_repository("tests/hiding/xsave.c"))?)
         .command(&format!("rig force --set what=0 -- xsave 20 {}", seed()))
         .boot()?;
     let counts = counts_of(&outcome, 0)?;
-    let shown = ["full_images_restored", "admitted_zeroed", "admitted_stale", "strict_kept"];
+    let shown =
+        ["full_images_restored", "admitted_zeroed", "admitted_stale", "strict_kept", "debugged"];
     judge(&counts, &shown, &["wrong", "other_traps"])?;
     // Each full image that was restored while hidden raised #GP, once, and so
     // did each CPUID.
@@ -163,6 +191,32 @@ fn images_of_user_mode() -> Result<()> {
 fn readers_and_writers() -> Result<()> {
     let counts = forced(CALL_BOUNDARY, "traced", &format!("150 {}", seed()))?;
     judge(&counts, &["peeks", "pokes", "frames", "cores", "hidden"], &["odd"])
+}
+
+fn programs_of_32_bits() -> Result<()> {
+    let counts = forced(CALL_BOUNDARY, "compat", &format!("1500 {}", seed()))?;
+    judge(&counts, &["signals", "hidden", "hidden_in_handler"], &[])
+}
+
+/// They come anywhere, and so also between the reduction of XCR0 and user mode.
+fn storm_of_nmis() -> Result<()> {
+    let outcome = forcing_guest(Bochs::cpus(2))?
+        .program(&program::compile(&in_repository("tests/hiding/vectors.c"))?)
+        .command(&format!(
+            "nmis() {{ awk '/NMI:/ {{ print $2 + $3 }}' /proc/interrupts; }}
+             echo 1 >/proc/sys/kernel/printk
+             before=$(nmis)
+             (while :; do echo l >/proc/sysrq-trigger; done) & storm=$!
+             rig force --set what=0xe0 --set visible_in=5 --set migrate=1 --set slice_us=2000 \
+                 -- vectors 300 3 {} || exit 1
+             kill $storm
+             echo nmis=$(($(nmis) - before))",
+            seed()
+        ))
+        .limit(400)
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    judge(&counts, &["nmis", "hides", "ud_traps", "cycles_checked"], &["registers_lost"])
 }
 
 fn illegal_instructions() -> Result<()> {

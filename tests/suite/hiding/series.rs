@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 
 use crate::suite::Test;
 use crate::vm::series::patches_in;
-use crate::vm::{Kernel, in_repository};
+use crate::vm::{Kernel, all_series, in_repository};
 
 pub const TESTS: &[Test] = &[Test {
     name: "hiding::checkpatch_finds_nothing",
@@ -13,14 +13,17 @@ pub const TESTS: &[Test] = &[Test {
     body: checkpatch_finds_nothing,
 }];
 
+/// The series for every kernel, by the script of the one that the tests run on.
 fn checkpatch_finds_nothing() -> Result<()> {
-    let series = patches_in(&in_repository("kernel-patch/6.12"))?;
-    ensure!(!series.is_empty(), "there is no series");
-    for patch in series {
-        let flags = ["--strict", "--no-tree", "--quiet"];
-        let said = Kernel::run_script("scripts/checkpatch.pl", &flags, &patch)?;
-        let words = String::from_utf8_lossy(&said.stdout);
-        ensure!(said.status.success() && words.is_empty(), "{}: {words}", patch.display());
+    for dir in all_series() {
+        let series = patches_in(&in_repository(dir))?;
+        ensure!(!series.is_empty(), "there is no series in {dir}");
+        for patch in series {
+            let flags = ["--strict", "--no-tree", "--quiet"];
+            let said = Kernel::run_script("scripts/checkpatch.pl", &flags, &patch)?;
+            let words = String::from_utf8_lossy(&said.stdout);
+            ensure!(said.status.success() && words.is_empty(), "{}: {words}", patch.display());
+        }
     }
     Ok(())
 }
