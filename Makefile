@@ -22,7 +22,7 @@ C_SOURCES := $(wildcard src/bpf/*.[ch] tests/suite/*.c tests/guest/*.c \
 	tests/vm/oracle/*.cc tests/vm/oracle/selftest_module/*.c \
 	tests/hiding/*.[ch] tests/hiding/module/*.c)
 SHELL_SCRIPTS := .ci/run build/clang build/install-dependencies tests/suite/lib.sh \
-	tests/hiding/lib.sh tests/vm/init
+	tests/hiding/lib.sh tests/hiding/raid.sh tests/vm/init
 
 # The rig's output goes to the terminal as it comes.
 RIG := cargo test --release --locked --quiet --test rig --

@@ -22,7 +22,6 @@
 #include "../vm/oracle/oracle.h"
 #include "vectors.h"
 
-#define PRCTL_HIDE 0x48494445L
 /* One in ten is interrupted by a tick; the median is not. */
 #define TURNS 2001
 

@@ -321,8 +321,8 @@ static __attribute__((noinline)) void execute(const struct vectors *set, struct 
 	_Static_assert(__builtin_offsetof(struct vectors, mxcsr) == 2112, "likewise");
 	_Static_assert(__builtin_offsetof(struct vectors, xcr0) == 2120, "likewise");
 	_Static_assert(__builtin_offsetof(struct event, number) == 8, "likewise");
-	_Static_assert(__builtin_offsetof(struct attempt, code) == 56, "likewise");
-	_Static_assert(__builtin_offsetof(struct attempt, operand) == 64, "likewise");
+	_Static_assert(__builtin_offsetof(struct attempt, code) == 72, "likewise");
+	_Static_assert(__builtin_offsetof(struct attempt, operand) == 80, "likewise");
 
 	/* clang-format off */
 	__asm__ __volatile__(
@@ -369,9 +369,9 @@ static __attribute__((noinline)) void execute(const struct vectors *set, struct 
 		/* For XRSTOR, which could do no harm to what is not requested. */
 		"movl $0xe6, %%eax\n\t"
 		"xorl %%edx, %%edx\n\t"
-		"movq 64(%%r14), %%rsi\n\t"
+		"movq 80(%%r14), %%rsi\n\t"
 		"leaq 6f(%%rip), %%r11\n\t"
-		"jmp *56(%%r14)\n\t"
+		"jmp *72(%%r14)\n\t"
 		"6:\n\t"
 
 		FOR_16(GET_ZMM) FOR_HIGH_16(GET_ZMM) FOR_8(GET_K)

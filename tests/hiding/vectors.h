@@ -41,7 +41,13 @@ struct event {
 	long number;
 	long argument[4];
 	long result;
+	/* What a system call just before it hides, or 0 for no such call. */
+	long hide;
+	uint64_t xcr0; /* as user mode saw it just before it happened */
 };
+
+/* prctl(2) with this operation makes the scheduler of the tests hide something. */
+#define PRCTL_HIDE 0x48494445L
 
 /* An image in which every component is in its initial state. */
 static const struct {
@@ -85,6 +91,7 @@ static __attribute__((noinline, unused)) void between(const struct vectors *set,
 	_Static_assert(__builtin_offsetof(struct vectors, mxcsr) == 2112, "likewise");
 	_Static_assert(__builtin_offsetof(struct vectors, xcr0) == 2120, "likewise");
 	_Static_assert(__builtin_offsetof(struct event, number) == 8, "likewise");
+	_Static_assert(__builtin_offsetof(struct event, hide) == 56, "likewise");
 
 	__asm__ __volatile__(
 		"ldmxcsr 2112(%%r12)\n\t"
@@ -111,6 +118,17 @@ static __attribute__((noinline, unused)) void between(const struct vectors *set,
 		"ja 3f\n\t"
 		FOR_16(SET_YMM)
 		"3:\n\t"
+
+		"movq 56(%%r14), %%rsi\n\t"
+		"testq %%rsi, %%rsi\n\t"
+		"jz 7f\n\t"
+		"movl $157, %%eax\n\t" /* prctl */
+		"movl %[hide], %%edi\n\t"
+		"syscall\n\t"
+		"7: xorl %%ecx, %%ecx\n\t"
+		"xgetbv\n\t"
+		"movl %%eax, 64(%%r14)\n\t"
+		"movl %%edx, 68(%%r14)\n\t"
 
 		"movq 8(%%r14), %%rax\n\t"
 		"testq %%rax, %%rax\n\t"
@@ -143,7 +161,7 @@ static __attribute__((noinline, unused)) void between(const struct vectors *set,
 		"ldmxcsr %[mxcsr]\n\t"
 		:
 		: "r"(r12), "r"(r13), "r"(r14), [initial] "r"(&initial_image),
-		  [mxcsr] "m"(initial_mxcsr)
+		  [mxcsr] "m"(initial_mxcsr), [hide] "i"(PRCTL_HIDE)
 		: "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc",
 		  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
 		  "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");

@@ -26,7 +26,6 @@
 #define PLAIN __attribute__((target("general-regs-only")))
 #define INLINE static inline __attribute__((always_inline, target("general-regs-only")))
 
-#define PRCTL_HIDE 0x48494445L
 #define NOTHING 0L
 #define CALL_BOUNDARY 0xe0L
 #define STRICT 0x400000e0L

@@ -24,6 +24,10 @@ const CONFIG_FRAGMENTS: [&str; 2] = ["kernel-patch/config", "tests/vm/kernel.con
 /// Options that only exist with the series.
 const SERIES_CONFIG: &str = "kernel-patch/hiding.config";
 
+/// What an artefact holds, for its key: one that holds less is another one.
+const ARTEFACT: &str = "bzImage, System.map, config, modules/*.ko";
+const MODULES: &str = "modules";
+
 /// What a first build and a rebuild print, until one of this host's own tells.
 const STEPS_OF_A_BUILD: u64 = 2250;
 const STEPS_OF_A_REBUILD: u64 = 60;
@@ -112,6 +116,7 @@ pub enum Flavour {
 #[derive(Clone)]
 pub struct Kernel {
     pub image: PathBuf,
+    modules: PathBuf,
     recipe: Recipe,
 }
 
@@ -137,7 +142,7 @@ impl Kernel {
     }
 
     fn made_by(recipe: Recipe) -> Result<Self> {
-        let key = recipe.key()?;
+        let key = recipe.key()?.text_part("artefact", ARTEFACT);
         let dir = recipe.cache.artefact("kernels", &key, |dir| {
             let tree = Tree::obtain(&recipe)?;
             tree.build(&recipe)?;
@@ -148,9 +153,16 @@ impl Kernel {
             ] {
                 fs::copy(tree.source.tree.join(file), dir.join(name))?;
             }
-            Ok(())
+            copy_modules(&tree.source.tree, &dir.join(MODULES))
         })?;
-        Ok(Self { image: dir.join("bzImage"), recipe })
+        Ok(Self { image: dir.join("bzImage"), modules: dir.join(MODULES), recipe })
+    }
+
+    /// A module that comes with the kernel's own sources.
+    pub fn in_tree_module(&self, name: &str) -> Result<PathBuf> {
+        let path = self.modules.join(format!("{name}.ko"));
+        ensure!(path.exists(), "the kernel has no module {name}");
+        Ok(path)
     }
 
     /// Has a script of the kernel's own sources look at something.
@@ -365,6 +377,20 @@ impl Tree {
     fn aside(&self, name: &str) -> PathBuf {
         self.source.aside.join(name)
     }
+}
+
+/// All modules of a tree that is built, of which no two have one name. Their
+/// debug information is most of them, and guests have to carry them.
+fn copy_modules(tree: &Path, modules: &Path) -> Result<()> {
+    fs::create_dir_all(modules)?;
+    let order = fs::read_to_string(tree.join("modules.order"))?;
+    for object in order.lines() {
+        let module = tree.join(object).with_extension("ko");
+        let name = module.file_name().context("a module has a name")?;
+        let copy = modules.join(name);
+        output_of(Command::new("strip").arg("--strip-debug").arg("-o").arg(&copy).arg(&module))?;
+    }
+    Ok(())
 }
 
 fn unpack_source(recipe: &Recipe, partial: &Path) -> Result<()> {

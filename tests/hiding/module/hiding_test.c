@@ -6,10 +6,12 @@
  *    XCR0 and what the patch believes to be missing from it.
  *  - exec_checks: how many programs were started while the kernel used AVX-512 in
  *    the middle of it; reduced_in_exec: how often XCR0 was reduced before that.
- *    It does so if loaded with use_in_exec=1.
+ *    It does so if loaded with use_in_exec=1. With guest_in_exec=1 it enters a
+ *    confidential guest instead, and leaves it again, as KVM would.
  *  - reduced_at_stop: how many CPUs were made to look as if they were in user
  *    mode with AVX-512 hidden at the moment when hiding is switched off.
- *  - wrong: results of the kernel's AVX-512 that were not right.
+ *  - wrong: results of the kernel's AVX-512 that were not right, and guests that
+ *    would have been entered with a reduced XCR0.
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -29,6 +31,11 @@ static struct tracepoint *exec_tracepoint;
 
 static bool use_in_exec;
 module_param(use_in_exec, bool, 0400);
+static bool guest_in_exec;
+module_param(guest_in_exec, bool, 0400);
+
+static struct fpu_guest guest;
+static DEFINE_SPINLOCK(guest_lock);
 
 static atomic_t exec_checks, reduced_in_exec, reduced_at_stop, wrong;
 
@@ -97,17 +104,31 @@ static void use_avx512(void)
 			atomic_inc(&wrong);
 }
 
+/* What KVM_RUN does around a guest whose registers the host never sees. */
+static void enter_guest(void)
+{
+	spin_lock(&guest_lock);
+	fpu_swap_kvm_fpstate(&guest, true);
+	if (xgetbv(XCR_XFEATURE_ENABLED_MASK) != full_xcr0)
+		atomic_inc(&wrong);
+	fpu_swap_kvm_fpstate(&guest, false);
+	spin_unlock(&guest_lock);
+}
+
 /*
  * The new program's registers are in memory, the old one's were never saved: it
- * takes kernel_fpu_begin() itself to make XCR0 full.
+ * takes kernel_fpu_begin() or the swap for a guest itself to make XCR0 full.
  */
 static void on_exec(void *unused, struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
 {
 	if (*this_cpu_ptr(hidden))
 		atomic_inc(&reduced_in_exec);
-	if (!use_in_exec)
+	if (!use_in_exec && !guest_in_exec)
 		return;
-	use_avx512();
+	if (guest_in_exec)
+		enter_guest();
+	else
+		use_avx512();
 	atomic_inc(&exec_checks);
 }
 
@@ -162,12 +183,22 @@ static int __init hiding_test_init(void)
 	full_xcr0 = xgetbv(XCR_XFEATURE_ENABLED_MASK);
 	kernel_fpu_end();
 
+	if (!fpu_alloc_guest_fpstate(&guest))
+		return -ENOMEM;
+	fpstate_set_confidential(&guest);
+
 	error = register_kprobe(&stop_probe);
 	if (error)
-		return error;
+		goto free_guest;
 	error = tracepoint_probe_register(exec_tracepoint, on_exec, NULL);
 	if (error)
-		unregister_kprobe(&stop_probe);
+		goto unregister;
+	return 0;
+
+unregister:
+	unregister_kprobe(&stop_probe);
+free_guest:
+	fpu_free_guest_fpstate(&guest);
 	return error;
 }
 
@@ -176,6 +207,7 @@ static void __exit hiding_test_exit(void)
 	tracepoint_probe_unregister(exec_tracepoint, on_exec, NULL);
 	tracepoint_synchronize_unregister();
 	unregister_kprobe(&stop_probe);
+	fpu_free_guest_fpstate(&guest);
 }
 
 module_init(hiding_test_init);

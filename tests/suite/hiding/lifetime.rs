@@ -42,7 +42,7 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// A guest with all that these tests need.
-fn guest() -> Result<Guest> {
+pub(super) fn guest_with_module() -> Result<Guest> {
     let module = Kernel::get(Flavour::Patched)?.module(
         &in_repository("tests/hiding"),
         "module",
@@ -59,13 +59,13 @@ fn guest() -> Result<Guest> {
 }
 
 /// A script that begins with the libraries, and the module loaded.
-fn hiding_script(body: &str) -> String {
+pub(super) fn hiding_script(body: &str) -> String {
     script(&format!(". /hiding.sh\ninsmod /hiding_test.ko || exit 1\n{body}"))
 }
 
 /// While nobody makes a system call, and again with the next scheduler.
 fn ends_of_a_scheduler() -> Result<()> {
-    let outcome = guest()?
+    let outcome = guest_with_module()?
         .release("trixie")
         .package("bpftool")
         .file("/eject.o", &compile_ejector()?)
@@ -101,7 +101,7 @@ fn ends_of_a_scheduler() -> Result<()> {
 }
 
 fn leaving_the_class() -> Result<()> {
-    let outcome = guest()?
+    let outcome = guest_with_module()?
         .command(&hiding_script(
             "# The realtime task has its CPU to itself: whoever is there waits for ever.
              taskset -p 1 $$ >/dev/null
@@ -121,7 +121,7 @@ fn leaving_the_class() -> Result<()> {
 /// The new program's registers are in memory by then, and what the old one had
 /// was never saved: nothing but the kernel's own use makes XCR0 full.
 fn avx512_in_exec() -> Result<()> {
-    let outcome = guest()?
+    let outcome = guest_with_module()?
         .command(&hiding_script(
             "rmmod hiding_test && insmod /hiding_test.ko use_in_exec=1 || exit 1
              taskset -p 1 $$ >/dev/null
@@ -141,7 +141,7 @@ fn avx512_in_exec() -> Result<()> {
 }
 
 fn cpus_come_and_go() -> Result<()> {
-    let outcome = guest()?
+    let outcome = guest_with_module()?
         // The fair server's accounts, with or without hiding.
         .tolerates("kernel/sched/deadline.c:265")
         .tolerates("kernel/sched/deadline.c:428")
@@ -166,7 +166,7 @@ fn cpus_come_and_go() -> Result<()> {
 }
 
 fn offline_while_reduced() -> Result<()> {
-    let outcome = guest()?
+    let outcome = guest_with_module()?
         .tolerates("kernel/sched/deadline.c:265")
         .tolerates("kernel/sched/deadline.c:428")
         .command(&hiding_script(

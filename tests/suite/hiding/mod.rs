@@ -3,6 +3,7 @@
 //! loses a bit, or notices.
 
 pub mod costs;
+pub mod kernel_users;
 pub mod lifetime;
 pub mod registers;
 pub mod series;

@@ -152,7 +152,7 @@ fn forced_with(knobs: &str, mode: Mode, name: &str, arguments: &str) -> Result<C
 }
 
 /// Another one each time; a guest that fails shows the command with it.
-fn seed() -> u32 {
+pub(super) fn seed() -> u32 {
     std::process::id()
 }
 

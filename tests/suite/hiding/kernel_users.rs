@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What in the kernel uses AVX-512, or swaps the registers of user mode, works
+//! as ever while AVX-512 is hidden from everybody.
+
+use anyhow::{Context, Result, ensure};
+
+use super::lifetime::{guest_with_module, hiding_script};
+use super::registers::seed;
+use super::{counts_of, forcing_guest, judge};
+use crate::suite::Test;
+use crate::vm::{Bochs, Flavour, Guest, Kernel, census, in_repository, program};
+
+pub const TESTS: &[Test] = &[
+    Test { name: "hiding::raid6_loses_two_disks_and_no_data", budget_s: 60, body: raid6 },
+    Test {
+        name: "hiding::the_kernel_encrypts_with_avx512_as_plain_c_does",
+        budget_s: 40,
+        body: cryptography,
+    },
+    Test {
+        name: "hiding::guests_of_kvm_and_their_threads_lose_no_register",
+        budget_s: 60,
+        body: guests_of_kvm,
+    },
+    Test {
+        name: "hiding::confidential_guests_are_entered_with_everything",
+        budget_s: 40,
+        body: confidential_guests,
+    },
+];
+
+/// Modules in the order in which they are loaded.
+const RAID: [&str; 10] = [
+    "libcrc32c",
+    "xor",
+    "raid6_pq",
+    "async_tx",
+    "async_memcpy",
+    "async_xor",
+    "async_pq",
+    "async_raid6_recov",
+    "md-mod",
+    "raid456",
+];
+const CRYPTOGRAPHY: [&str; 4] = ["libchacha", "chacha-x86_64", "af_alg", "algif_skcipher"];
+const KVM: [&str; 3] = ["irqbypass", "kvm", "kvm-intel"];
+
+/// How `rig force` is to hide here.
+const FORCE: &str = "rig force --set what=0xe0 --set visible_in=5 --set tick_flips=3 \
+                     --set migrate=1 --set slice_us=2000";
+/// What its scheduler must have done, and what must never happen.
+const FORCED: [&str; 2] = ["hides", "ud_traps"];
+const FORBIDDEN: [&str; 3] = ["refused", "other_traps", "registers_lost"];
+
+/// A guest that has modules of its kernel in /modules.
+fn guest_with(modules: &[&str]) -> Result<Guest> {
+    let kernel = Kernel::get(Flavour::Patched)?;
+    let mut guest = forcing_guest(Bochs::cpus(2))?.limit(400);
+    for name in modules {
+        guest = guest.file(&format!("/modules/{name}.ko"), &kernel.in_tree_module(name)?);
+    }
+    Ok(guest)
+}
+
+fn program_of(name: &str) -> Result<std::path::PathBuf> {
+    program::compile(&in_repository(&format!("tests/hiding/{name}.c")))
+}
+
+/// Its modules try all algorithms as they are loaded, and choose one; its
+/// threads use that beside programs that are hidden from.
+fn raid6() -> Result<()> {
+    let outcome = guest_with(&RAID)?
+        .package("mdadm")
+        .program(&program_of("vectors")?)
+        .program(&census::oraclectl()?)
+        .file("/lib.sh", &in_repository("tests/suite/lib.sh"))
+        .file("/raid.sh", &in_repository("tests/hiding/raid.sh"))
+        .command(&format!("{FORCE} -- sh /raid.sh {}", RAID.join(" ")))
+        .command("oraclectl report; dmesg")
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    judge(&counts, &FORCED, &FORBIDDEN)?;
+    judge(&counts, &["cycles_checked", "migrations"], &[])?;
+
+    let words = outcome.stdout(1)?;
+    for said in ["raid6: avx512x4 gen()", "raid6: using avx512x2 recovery algorithm"] {
+        ensure!(words.contains(said), "the kernel did not say {said:?}:\n{words}");
+    }
+    let chosen = words
+        .lines()
+        .find_map(|line| line.split_once("raid6: using algorithm "))
+        .context("no algorithm was chosen")?;
+    ensure!(chosen.1.starts_with("avx512"), "the kernel chose {}", chosen.1);
+    let wide = |row: &census::Row| row.sum(&["v512_light", "v512_heavy"]);
+    let rows = census::read(words)?;
+    let in_kernel: u64 = rows.iter().filter(|row| row.level == "kernel").map(wide).sum();
+    ensure!(in_kernel > 100_000, "{in_kernel} instructions of 512 bits rebuilt an array");
+    Ok(())
+}
+
+fn cryptography() -> Result<()> {
+    let outcome = guest_with(&CRYPTOGRAPHY)?
+        .program(&program_of("crypto")?)
+        .command("grep -qw avx512vl /proc/cpuinfo && grep -qw avx512bw /proc/cpuinfo")
+        .command(&format!(
+            "for module in {}; do insmod /modules/$module.ko || exit 1; done
+             {FORCE} -- crypto 150 3 {}",
+            CRYPTOGRAPHY.join(" "),
+            seed()
+        ))
+        .command("grep -A 1 '^name *: chacha20$' /proc/crypto")
+        .boot()?;
+    outcome.all_succeeded()?;
+    let driver = outcome.stdout(2)?;
+    ensure!(driver.contains(": chacha20-simd\n"), "the kernel encrypts with {driver}");
+    let counts = counts_of(&outcome, 1)?;
+    judge(&counts, &FORCED, &FORBIDDEN)?;
+    judge(&counts, &["requests", "requested_hidden"], &["wrong_texts"])
+}
+
+/// KVM remembers the XCR0 that it finds when its module for the processor is
+/// loaded, and puts it back after each guest that has another one.
+fn guests_of_kvm() -> Result<()> {
+    let [interrupts, general, processor] = KVM;
+    let outcome = guest_with(&KVM)?
+        .program(&program_of("vcpu")?)
+        .file("/hiding.sh", &in_repository("tests/hiding/lib.sh"))
+        .command(&format!(
+            "insmod /modules/{interrupts}.ko && insmod /modules/{general}.ko || exit 1
+             {FORCE} -- sh -c '
+                 for attempt in 1 2 3 4 5; do
+                     [ $attempt = 1 ] || rmmod {processor} || exit 1
+                     vcpu load /modules/{processor}.ko || exit 1
+                     vcpu run 1 1 $attempt >/dev/null || exit 1
+                 done
+                 vcpu run 150 3 {}'",
+            seed()
+        ))
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    judge(&counts, &FORCED, &FORBIDDEN)?;
+    judge(
+        &counts,
+        &["entries", "entered_hidden", "left_hidden", "guests_reduced"],
+        &["guest_registers_lost", "guest_xcr0_wrong"],
+    )
+}
+
+/// Of these KVM neither saves nor loads any register: so nothing but the swap
+/// itself makes XCR0 full, where the thread's own are in memory already.
+fn confidential_guests() -> Result<()> {
+    let outcome = guest_with_module()?
+        .command(&hiding_script(
+            "rmmod hiding_test && insmod /hiding_test.ko guest_in_exec=1 || exit 1
+             taskset -p 1 $$ >/dev/null
+             start_forcing --set what=0xe0 --set slice_us=50000
+             for attempt in $(seq 10); do
+                 execstop 1 >/tmp/execstop & stop=$!
+                 wait_until 10 grep -q stopped /tmp/execstop || fail nothing was executed
+                 kill $stop
+             done
+             stop_forcing
+             cd $module && grep . exec_checks reduced_in_exec wrong
+             [ $(cat exec_checks) -ge 10 ] && [ $(cat reduced_in_exec) -gt 0 ] &&
+                 [ $(cat wrong) -eq 0 ] && cpus_are_full",
+        ))
+        .boot()?;
+    outcome.all_succeeded()
+}
