@@ -345,8 +345,11 @@ int BPF_PROG(force_exec_flushed)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *tctx = bpf_task_storage_get(&tasks, p, 0, 0);
+	/* Looked at first: a tick may hide again in between, and says so in hides. */
+	u32 hidden = hidden_from(p);
 
-	if (tctx && tctx->hides_at_exec == tctx->hides && hidden_from(p))
+	barrier();
+	if (tctx && hidden && tctx->hides_at_exec == tctx->hides)
 		count(COUNT_EXEC_KEEPS);
 	return 0;
 }

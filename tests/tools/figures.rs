@@ -57,9 +57,11 @@ fn row(figure: &Figure) -> String {
     )
 }
 
-/// Three digits are as much as a measurement here is worth.
+/// Three digits are as much as a measurement here is worth; what counts of a ratio
+/// near one is how far it is from one.
 fn significant(value: f64) -> String {
     match value.abs() {
+        size if (0.9..1.1).contains(&size) && size != 1.0 => format!("{value:.4}"),
         size if size == 0.0 || size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
         size if size >= 1.0 => format!("{value:.2}"),
