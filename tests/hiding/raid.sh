@@ -15,7 +15,7 @@ DATA=/tmp/data
 DISKS="/dev/loop0 /dev/loop1 /dev/loop2 /dev/loop3 /dev/loop4"
 LOST="/dev/loop0 /dev/loop1"
 SPARES="/dev/loop5 /dev/loop6"
-DISK_KB=3072
+DISK_KB=1536
 
 # Their last words are in /tmp/vectors.
 check_registers() {

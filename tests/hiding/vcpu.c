@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * vcpu load MODULE: loads a module of the kernel while AVX-512 is hidden.
- *
- * vcpu run ROUNDS THREADS SEED: each thread runs a virtual machine of its own,
+ * vcpu ROUNDS THREADS SEED: each thread runs a virtual machine of its own,
  * of one CPU, which sets all its vector registers and changes its XCR0. The
  * thread has AVX-512 hidden from it, as often as not, when it enters the guest,
  * and random bits in all of its own registers. Neither may lose any.
@@ -11,7 +9,6 @@
  * XCR0 was not what it had to be, or if the guest did anything unexpected.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/kvm.h>
 #include <pthread.h>
@@ -288,39 +285,10 @@ static int run(int threads, uint64_t seed)
 	return counts[LOST] || counts[GUEST_LOST] || counts[XCR0_WRONG];
 }
 
-/*
- * insmod would not do: it is in the middle of the C library's string functions
- * that AVX-512 comes back.
- */
-static int load(const char *path)
-{
-	int file = open(path, O_RDONLY);
-	uint64_t xcr0 = FULL_XCR0;
-
-	if (file < 0)
-		die(path);
-	/* The scheduler may take it back on the way. */
-	for (int patience = 1000; xcr0 & XCR0_AVX512; patience--) {
-		if (!patience) {
-			fprintf(stderr, "nothing can be hidden\n");
-			return 1;
-		}
-		syscall(SYS_prctl, PRCTL_HIDE, XCR0_AVX512);
-		xcr0 = xgetbv(0);
-	}
-	if (syscall(SYS_finit_module, file, "", 0))
-		die("finit_module");
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	if (argc == 3 && !strcmp(argv[1], "load"))
-		return load(argv[2]);
-	if (argc != 5 || strcmp(argv[1], "run")) {
-		fprintf(stderr, "Usage: vcpu load MODULE | vcpu run ROUNDS THREADS SEED\n");
-		return 2;
-	}
-	rounds = strtoul(argv[2], NULL, 0);
-	return run(atoi(argv[3]), strtoul(argv[4], NULL, 0) * 2 + 1);
+	uint64_t seed = argc > 3 ? strtoul(argv[3], NULL, 0) * 2 + 1 : 1;
+
+	rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : 10;
+	return run(argc > 2 ? atoi(argv[2]) : 1, seed);
 }

@@ -8,6 +8,9 @@
  *    the middle of it; reduced_in_exec: how often XCR0 was reduced before that.
  *    It does so if loaded with use_in_exec=1. With guest_in_exec=1 it enters a
  *    confidential guest instead, and leaves it again, as KVM would.
+ *  - reduced_for_kvm: how often KVM was made to look for XCR0 as if AVX-512 were
+ *    hidden from the task that loads it, if kvm_loads_reduced=1. kvm.ko has to be
+ *    there already.
  *  - reduced_at_stop: how many CPUs were made to look as if they were in user
  *    mode with AVX-512 hidden at the moment when hiding is switched off.
  *  - wrong: results of the kernel's AVX-512 that were not right, and guests that
@@ -33,11 +36,13 @@ static bool use_in_exec;
 module_param(use_in_exec, bool, 0400);
 static bool guest_in_exec;
 module_param(guest_in_exec, bool, 0400);
+static bool kvm_loads_reduced;
+module_param(kvm_loads_reduced, bool, 0400);
 
 static struct fpu_guest guest;
 static DEFINE_SPINLOCK(guest_lock);
 
-static atomic_t exec_checks, reduced_in_exec, reduced_at_stop, wrong;
+static atomic_t exec_checks, reduced_in_exec, reduced_for_kvm, reduced_at_stop, wrong;
 
 struct view {
 	u64 xcr0;
@@ -80,6 +85,7 @@ static const struct kernel_param_ops count_ops = { .get = show_count };
 module_param_cb(cpus, &cpus_ops, NULL, 0400);
 module_param_cb(exec_checks, &count_ops, &exec_checks, 0400);
 module_param_cb(reduced_in_exec, &count_ops, &reduced_in_exec, 0400);
+module_param_cb(reduced_for_kvm, &count_ops, &reduced_for_kvm, 0400);
 module_param_cb(reduced_at_stop, &count_ops, &reduced_at_stop, 0400);
 module_param_cb(wrong, &count_ops, &wrong, 0400);
 
@@ -136,19 +142,35 @@ static void reduce_this_cpu(void *unused)
 {
 	xsetbv(XCR_XFEATURE_ENABLED_MASK, full_xcr0 & ~AVX512);
 	*this_cpu_ptr(hidden) = AVX512;
-	atomic_inc(&reduced_at_stop);
 }
 
 /* A CPU that has not left user mode since its task was let go looks like this. */
 static int on_stop(struct kprobe *probe, struct pt_regs *regs)
 {
 	smp_call_function(reduce_this_cpu, NULL, 1);
+	atomic_add(num_online_cpus() - 1, &reduced_at_stop);
 	return 0;
 }
 
 static struct kprobe stop_probe = {
 	.symbol_name = "fpu_hiding_stop",
 	.pre_handler = on_stop,
+};
+
+/*
+ * Just before KVM reads XCR0. A module loader that is hidden from has usually been
+ * switched out once by then, which makes XCR0 full: but nothing promises that.
+ */
+static int on_kvm(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	reduce_this_cpu(NULL);
+	atomic_inc(&reduced_for_kvm);
+	return 0;
+}
+
+static struct kretprobe kvm_probe = {
+	.kp.symbol_name = "kvm_mmu_vendor_module_init",
+	.handler = on_kvm,
 };
 
 /* Addresses that are not exported, as debuggers find them. */
@@ -192,10 +214,18 @@ static int __init hiding_test_init(void)
 		goto free_guest;
 	error = tracepoint_probe_register(exec_tracepoint, on_exec, NULL);
 	if (error)
-		goto unregister;
+		goto unregister_stop;
+	if (kvm_loads_reduced) {
+		error = register_kretprobe(&kvm_probe);
+		if (error)
+			goto unregister_exec;
+	}
 	return 0;
 
-unregister:
+unregister_exec:
+	tracepoint_probe_unregister(exec_tracepoint, on_exec, NULL);
+	tracepoint_synchronize_unregister();
+unregister_stop:
 	unregister_kprobe(&stop_probe);
 free_guest:
 	fpu_free_guest_fpstate(&guest);
@@ -204,6 +234,8 @@ free_guest:
 
 static void __exit hiding_test_exit(void)
 {
+	if (kvm_loads_reduced)
+		unregister_kretprobe(&kvm_probe);
 	tracepoint_probe_unregister(exec_tracepoint, on_exec, NULL);
 	tracepoint_synchronize_unregister();
 	unregister_kprobe(&stop_probe);
