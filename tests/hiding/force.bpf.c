@@ -59,6 +59,7 @@ enum count {
 #define LOCAL 0x8000000000000002ULL    /* SCX_DSQ_LOCAL */
 #define LOCAL_ON 0xc000000000000000ULL /* SCX_DSQ_LOCAL_ON | cpu */
 #define GLOBAL 0x8000000000000001ULL   /* SCX_DSQ_GLOBAL */
+#define ENQ_LAST (1ULL << 41)	       /* SCX_ENQ_LAST */
 
 /* prctl(2) with this operation hides its second argument from the caller. */
 #define PRCTL_HIDE 0x48494445
@@ -225,7 +226,8 @@ void BPF_PROG(force_enqueue, struct task_struct *p, u64 enq_flags)
 	if (may_run_on(p, target)) {
 		count(COUNT_MIGRATIONS);
 		insert(p, LOCAL_ON | (u32)target, enq_flags);
-	} else if (p->nr_cpus_allowed == 1 || is_confined(p)) {
+	} else if (p->nr_cpus_allowed == 1 || is_confined(p) || enq_flags & ENQ_LAST) {
+		/* The last one of a CPU waits for ever elsewhere, if that idles. */
 		insert(p, LOCAL, enq_flags);
 	} else {
 		insert(p, GLOBAL, enq_flags);

@@ -40,10 +40,11 @@ pub struct Test {
 /// there are CPUs: those that only look at files need not wait for a guest.
 const THREADS: usize = 6;
 
-const GROUPS: [&[Test]; 14] = [
+const GROUPS: [&[Test]; 15] = [
     stress::TESTS,
     hiding::registers::TESTS,
     hiding::lifetime::TESTS,
+    hiding::selftests::TESTS,
     hiding::kernel_users::TESTS,
     hiding::series::TESTS,
     recovery::TESTS,

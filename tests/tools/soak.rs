@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use super::results::{Figure, Results};
-use crate::suite::hiding::registers;
+use crate::suite::hiding::{registers, selftests};
 use crate::suite::{hotplug, stress};
 
 #[derive(clap::Args)]
@@ -62,6 +62,12 @@ fn runs(arguments: &Arguments) -> Vec<Run> {
             unit: "instructions",
             bar: "one signal each".to_owned(),
             run: Box::new(move || registers::check_illegal(cycles)),
+        },
+        Run {
+            name: "patch.selftests_of_sched_ext",
+            unit: "tests",
+            bar: "same results while hidden".to_owned(),
+            run: Box::new(selftests::of_sched_ext_all),
         },
     ]
 }

@@ -24,6 +24,9 @@ const CONFIG_FRAGMENTS: [&str; 2] = ["kernel-patch/config", "tests/vm/kernel.con
 /// Options that only exist with the series.
 const SERIES_CONFIG: &str = "kernel-patch/hiding.config";
 
+/// Of Linux's own tests those that hiding may disturb.
+const SELFTESTS: [&str; 2] = ["x86", "sched_ext"];
+
 /// What an artefact holds, for its key: one that holds less is another one.
 const ARTEFACT: &str = "bzImage, System.map, config, modules/*.ko";
 const MODULES: &str = "modules";
@@ -177,6 +180,39 @@ impl Kernel {
             .with_context(|| format!("cannot run {script}"))
     }
 
+    /// Linux's own tests, from the same sources, in a directory for each
+    /// collection. Those of sched_ext are made for the types of the usual
+    /// kernel, and run on all of them.
+    pub fn selftests() -> Result<PathBuf> {
+        let recipe = Recipe::of_variant(&USUAL, Vec::new())?;
+        let clang = in_repository("build/clang").display().to_string();
+        let key = recipe
+            .key()?
+            .text_part("selftests", &SELFTESTS.join(" "))
+            .text_part("clang", &version_of(&clang)?);
+        recipe.cache.artefact("selftests", &key, |place| {
+            let tree = Tree::obtain(&recipe)?;
+            tree.build(&recipe)?;
+            tree.make(&["headers"], |_| ())?;
+            for collection in SELFTESTS {
+                let output = place.join(collection);
+                fs::create_dir(&output)?;
+                tree.make(
+                    &[
+                        &format!("--directory=tools/testing/selftests/{collection}"),
+                        &format!("OUTPUT={}", output.display()),
+                        &format!("CLANG={clang}"),
+                        "LLVM_STRIP=llvm-strip-19",
+                    ],
+                    |_| (),
+                )?;
+            }
+            // Libraries and objects, of which the programs are made.
+            fs::remove_dir_all(place.join("sched_ext/build"))?;
+            Ok(())
+        })
+    }
+
     /// The module `name` that the Kbuild file in `sources/dir` describes, built
     /// for this kernel. It may include what lies anywhere in `sources`.
     pub fn module(&self, sources: &Path, dir: &str, name: &str) -> Result<PathBuf> {
@@ -201,12 +237,15 @@ impl Recipe {
     }
 
     fn new(series: Vec<PathBuf>) -> Result<Self> {
+        Self::of_variant(Variant::chosen()?, series)
+    }
+
+    fn of_variant(variant: &'static Variant, series: Vec<PathBuf>) -> Result<Self> {
         let compiler = ["gcc", "ld", "pahole"]
             .iter()
             .map(|tool| version_of(tool))
             .collect::<Result<Vec<_>>>()?
             .join(", ");
-        let variant = Variant::chosen()?;
         let fragments = CONFIG_FRAGMENTS.iter().chain(variant.fragments);
         let mut fragments: Vec<PathBuf> = fragments.map(|path| in_repository(path)).collect();
         if !series.is_empty() {

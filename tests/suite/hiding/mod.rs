@@ -6,6 +6,7 @@ pub mod costs;
 pub mod kernel_users;
 pub mod lifetime;
 pub mod registers;
+pub mod selftests;
 pub mod series;
 
 use std::collections::BTreeMap;
