@@ -39,6 +39,7 @@ pub const TESTS: &[Test] = &[
         budget_s: 40,
         body: restartable_sequences,
     },
+    Test { name: "hiding::a_fault_is_no_reason_to_stay_visible", budget_s: 40, body: hidden_again },
     Test {
         name: "hiding::images_of_user_mode_are_restored_as_documented",
         budget_s: 40,
@@ -170,6 +171,12 @@ fn stubborn_scheduler() -> Result<()> {
 fn restartable_sequences() -> Result<()> {
     let counts = forced_with("--set rehide=1", CALL_BOUNDARY, "rseq", "300")?;
     judge(&counts, &["aborts", "hidden"], &[])
+}
+
+/// The scheduler hides nothing of its own at any switch, and switches at each fault.
+fn hidden_again() -> Result<()> {
+    let counts = forced_with("--set visible_in=1", CALL_BOUNDARY, "again", "500")?;
+    judge(&counts, &["hidden"], &[])
 }
 
 fn images_of_user_mode() -> Result<()> {
