@@ -64,6 +64,12 @@ fn runs(arguments: &Arguments) -> Vec<Run> {
             run: Box::new(move || registers::check_illegal(cycles)),
         },
         Run {
+            name: "patch.selftests_of_x86",
+            unit: "tests",
+            bar: "same results while hidden".to_owned(),
+            run: Box::new(selftests::of_x86_all),
+        },
+        Run {
             name: "patch.selftests_of_sched_ext",
             unit: "tests",
             bar: "same results while hidden".to_owned(),

@@ -97,6 +97,11 @@ impl Variant {
         }
     }
 
+    /// Whether it is another configuration of the usual source.
+    pub fn has_usual_source(&self) -> bool {
+        self.package == USUAL.package
+    }
+
     /// The one that the environment chooses.
     pub fn chosen() -> Result<&'static Self> {
         let name = std::env::var("RIG_KERNEL").unwrap_or_else(|_| USUAL.name.to_owned());
@@ -180,9 +185,9 @@ impl Kernel {
             .with_context(|| format!("cannot run {script}"))
     }
 
-    /// Linux's own tests, from the same sources, in a directory for each
-    /// collection. Those of sched_ext are made for the types of the usual
-    /// kernel, and run on all of them.
+    /// Linux's own tests, from the source of the usual kernel, in a directory
+    /// for each collection. Those of sched_ext are made for its types, and run
+    /// on its other configurations as well.
     pub fn selftests() -> Result<PathBuf> {
         let recipe = Recipe::of_variant(&USUAL, Vec::new())?;
         let clang = in_repository("build/clang").display().to_string();
