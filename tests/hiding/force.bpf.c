@@ -92,7 +92,8 @@ struct task_ctx {
 	u32 hides; /* times that something was hidden from it */
 	u32 hides_at_exec;
 	bool was_in_use_known;
-	u64 was_in_use; /* when it was switched out the last time */
+	u64 was_in_use; /* when it was to be switched out the last time */
+	u64 switches;	/* ... after so many times that it was */
 };
 
 struct {
@@ -234,14 +235,23 @@ void BPF_PROG(force_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-/* Whether what was in use at the last switch-out is what was saved then. */
+static u64 switches_of(const struct task_struct *p)
+{
+	return p->nvcsw + p->nivcsw;
+}
+
+/*
+ * Whether what was in use at the last switch-out is what was saved then. Nothing
+ * was if the task was only stopped for a moment, for a change of its attributes.
+ */
 static void check_in_use(struct task_struct *p, struct task_ctx *tctx)
 {
 	u64 saved = BPF_CORE_READ(fpu_of(p), fpstate, regs.xsave.header.xfeatures);
+	bool is_known = tctx->was_in_use_known && tctx->switches != switches_of(p);
 
-	if (!tctx->was_in_use_known)
-		return;
 	tctx->was_in_use_known = false;
+	if (!is_known)
+		return;
 	count(COUNT_IN_USE_CHECKS);
 	if ((saved ^ tctx->was_in_use) & XFEATURES_OF_INTEREST)
 		count(COUNT_IN_USE_WRONG);
@@ -285,6 +295,7 @@ void BPF_PROG(force_stopping, struct task_struct *p, bool runnable)
 	else if (in_use & XFEATURES_HIGH)
 		count(COUNT_HIGH_IN_USE);
 	tctx->was_in_use = in_use;
+	tctx->switches = switches_of(p);
 	tctx->was_in_use_known = in_use != 0;
 }
 

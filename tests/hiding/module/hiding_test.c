@@ -39,6 +39,11 @@ module_param(guest_in_exec, bool, 0400);
 static bool kvm_loads_reduced;
 module_param(kvm_loads_reduced, bool, 0400);
 
+/* What later kernels export to KVM alone. */
+static typeof(fpu_alloc_guest_fpstate) *alloc_guest;
+static typeof(fpu_free_guest_fpstate) *free_guest;
+static typeof(fpu_swap_kvm_fpstate) *swap_guest;
+
 static struct fpu_guest guest;
 static DEFINE_SPINLOCK(guest_lock);
 
@@ -114,10 +119,10 @@ static void use_avx512(void)
 static void enter_guest(void)
 {
 	spin_lock(&guest_lock);
-	fpu_swap_kvm_fpstate(&guest, true);
+	swap_guest(&guest, true);
 	if (xgetbv(XCR_XFEATURE_ENABLED_MASK) != full_xcr0)
 		atomic_inc(&wrong);
-	fpu_swap_kvm_fpstate(&guest, false);
+	swap_guest(&guest, false);
 	spin_unlock(&guest_lock);
 }
 
@@ -198,20 +203,23 @@ static int __init hiding_test_init(void)
 
 	hidden = (u32 __percpu *)address_of("fpu_hidden");
 	for_each_kernel_tracepoint(find_exec, NULL);
-	if (!hidden || !exec_tracepoint)
+	alloc_guest = (void *)address_of("fpu_alloc_guest_fpstate");
+	free_guest = (void *)address_of("fpu_free_guest_fpstate");
+	swap_guest = (void *)address_of("fpu_swap_kvm_fpstate");
+	if (!hidden || !exec_tracepoint || !alloc_guest || !free_guest || !swap_guest)
 		return -ENOENT;
 
 	kernel_fpu_begin();
 	full_xcr0 = xgetbv(XCR_XFEATURE_ENABLED_MASK);
 	kernel_fpu_end();
 
-	if (!fpu_alloc_guest_fpstate(&guest))
+	if (!alloc_guest(&guest))
 		return -ENOMEM;
 	fpstate_set_confidential(&guest);
 
 	error = register_kprobe(&stop_probe);
 	if (error)
-		goto free_guest;
+		goto free;
 	error = tracepoint_probe_register(exec_tracepoint, on_exec, NULL);
 	if (error)
 		goto unregister_stop;
@@ -227,8 +235,8 @@ unregister_exec:
 	tracepoint_synchronize_unregister();
 unregister_stop:
 	unregister_kprobe(&stop_probe);
-free_guest:
-	fpu_free_guest_fpstate(&guest);
+free:
+	free_guest(&guest);
 	return error;
 }
 
@@ -239,7 +247,7 @@ static void __exit hiding_test_exit(void)
 	tracepoint_probe_unregister(exec_tracepoint, on_exec, NULL);
 	tracepoint_synchronize_unregister();
 	unregister_kprobe(&stop_probe);
-	fpu_free_guest_fpstate(&guest);
+	free_guest(&guest);
 }
 
 module_init(hiding_test_init);
