@@ -124,7 +124,10 @@ impl Qemu {
             Pace::Counted { shift } => qemu
                 .args(["-accel", "tcg,thread=single", "-cpu", "max", "-icount"])
                 .arg(format!("shift={shift},sleep=off")),
-            Pace::Best if !kvm_works() => qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
+            // One thread for all CPUs: with one for each, a CPU may execute a
+            // breakpoint that Linux has already taken out of its code, where it
+            // switches a jump label, and Linux dies of that.
+            Pace::Best if !kvm_works() => qemu.args(["-accel", "tcg,thread=single", "-cpu", "max"]),
             Pace::Best | Pace::Kvm => qemu.args(["-accel", "kvm", "-cpu", "host"]),
         };
     }
