@@ -7,6 +7,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "prctl.h"
+
 char _license[] SEC("license") = "GPL";
 
 enum knob {
@@ -15,26 +17,9 @@ enum knob {
 	NR_KNOBS,
 };
 
-/* prctl(2) with this operation hides its second argument from the caller. */
-#define PRCTL_HIDE 0x48494445
-
 extern u32 bpf_task_hide_xfeatures(struct task_struct *p, u32 what) __ksym;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, NR_KNOBS);
-	__type(key, u32);
-	__type(value, u64);
-} knobs SEC(".maps");
-
-/* Not static, so that the loader finds the enum in the object's BTF. */
-__noinline u64 knob(enum knob which)
-{
-	u32 key = which;
-	u64 *value = bpf_map_lookup_elem(&knobs, &key);
-
-	return value ? *value : 0;
-}
+#include "knobs.bpf.h"
 
 SEC("struct_ops/bare_running")
 void BPF_PROG(bare_running, struct task_struct *p)

@@ -28,38 +28,8 @@ enum count {
 
 extern u32 bpf_task_hide_xfeatures(struct task_struct *p, u32 what) __ksym;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, NR_KNOBS);
-	__type(key, u32);
-	__type(value, u64);
-} knobs SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, NR_COUNTS);
-	__type(key, u32);
-	__type(value, u64);
-} counts SEC(".maps");
-
-/* Not static, like count(): so the loader finds both enums in the object's BTF. */
-__noinline u64 knob(enum knob which)
-{
-	u32 key = which;
-	u64 *value = bpf_map_lookup_elem(&knobs, &key);
-
-	return value ? *value : 0;
-}
-
-__noinline int count(enum count which)
-{
-	u32 key = which;
-	u64 *value = bpf_map_lookup_elem(&counts, &key);
-
-	if (value)
-		*value += 1;
-	return 0;
-}
+#include "counts.bpf.h"
+#include "knobs.bpf.h"
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(beside_switch, bool preempt, struct task_struct *prev, struct task_struct *next)

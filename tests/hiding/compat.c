@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "random.h"
+
 /* All vector registers that 32 bits can name. */
 struct vectors {
 	uint64_t zmm[8][8];
@@ -31,15 +33,6 @@ static unsigned long hidden_alive, hidden_in_handler, signals, lost;
 #define GET(n) "vmovdqu64 %%zmm" #n ", " #n "*64(%%edi)\n\t" \
 	"kmovq %%k" #n ", 512+" #n "*8(%%edi)\n\t"
 /* clang-format on */
-
-/* Marsaglia's xorshift. */
-static uint64_t random_bits(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
 
 static void randomize(struct vectors *vectors, uint64_t *random)
 {

@@ -12,6 +12,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "prctl.h"
+
 char _license[] SEC("license") = "GPL";
 
 enum knob {
@@ -61,9 +63,6 @@ enum count {
 #define GLOBAL 0x8000000000000001ULL   /* SCX_DSQ_GLOBAL */
 #define ENQ_LAST (1ULL << 41)	       /* SCX_ENQ_LAST */
 
-/* prctl(2) with this operation hides its second argument from the caller. */
-#define PRCTL_HIDE 0x48494445
-
 extern u32 bpf_task_hide_xfeatures(struct task_struct *p, u32 what) __ksym;
 extern u64 bpf_current_xfeatures_in_use(void) __ksym;
 extern const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
@@ -73,19 +72,8 @@ extern void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice,
 extern void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq_id, u64 slice,
 				    u64 enq_flags) __ksym __weak;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, NR_KNOBS);
-	__type(key, u32);
-	__type(value, u64);
-} knobs SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, NR_COUNTS);
-	__type(key, u32);
-	__type(value, u64);
-} counts SEC(".maps");
+#include "counts.bpf.h"
+#include "knobs.bpf.h"
 
 struct task_ctx {
 	s32 go_to; /* where to run next, or NO_CPU */
@@ -116,25 +104,6 @@ struct thread_struct___with_fpu {
 struct task_struct___with_fpu {
 	struct thread_struct___with_fpu thread;
 } __attribute__((preserve_access_index));
-
-/* Not static, like count(): so the loader finds both enums in the object's BTF. */
-__noinline u64 knob(enum knob which)
-{
-	u32 key = which;
-	u64 *value = bpf_map_lookup_elem(&knobs, &key);
-
-	return value ? *value : 0;
-}
-
-__noinline int count(enum count which)
-{
-	u32 key = which;
-	u64 *value = bpf_map_lookup_elem(&counts, &key);
-
-	if (value)
-		*value += 1;
-	return 0;
-}
 
 static bool one_in(u64 n)
 {

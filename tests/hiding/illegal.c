@@ -317,39 +317,12 @@ static __attribute__((noinline)) void execute(const struct vectors *set, struct 
 	register struct vectors *r13 __asm__("r13") = got;
 	register struct attempt *r14 __asm__("r14") = attempt;
 
-	_Static_assert(__builtin_offsetof(struct vectors, k) == 2048, "the assembler counts on it");
-	_Static_assert(__builtin_offsetof(struct vectors, mxcsr) == 2112, "likewise");
-	_Static_assert(__builtin_offsetof(struct vectors, xcr0) == 2120, "likewise");
-	_Static_assert(__builtin_offsetof(struct event, number) == 8, "likewise");
 	_Static_assert(__builtin_offsetof(struct attempt, code) == 72, "likewise");
 	_Static_assert(__builtin_offsetof(struct attempt, operand) == 80, "likewise");
 
 	/* clang-format off */
 	__asm__ __volatile__(
-		"ldmxcsr 2112(%%r12)\n\t"
-		"cmpl $1, (%%r14)\n\t"
-		"je 1f\n\t"
-		"ja 2f\n\t"
-		/* LOAD_ALL */
-		FOR_16(SET_ZMM) FOR_HIGH_16(SET_ZMM) FOR_8(SET_K)
-		"jmp 3f\n\t"
-		"1:\n\t" /* LOAD_HIGH */
-		"vzeroall\n\t"
-		FOR_HIGH_16(SET_ZMM) FOR_8(SET_K) FOR_16(SET_YMM)
-		"jmp 3f\n\t"
-		"2:\n\t" /* LOAD_CLEAN, LOAD_SSE */
-		/* While AVX-512 is hidden XRSTOR would pass over its components. */
-		"vpxord %%zmm31, %%zmm31, %%zmm31\n\t"
-		"movl $0xe4, %%eax\n\t"
-		"xorl %%edx, %%edx\n\t"
-		"xrstor64 (%[initial])\n\t"
-		/* RFBM[2] made that load MXCSR as well. */
-		"ldmxcsr 2112(%%r12)\n\t"
-		FOR_16(SET_XMM)
-		"cmpl $2, (%%r14)\n\t"
-		"ja 3f\n\t"
-		FOR_16(SET_YMM)
-		"3:\n\t"
+		LOAD_AS_THE_EVENT_SAYS
 
 		"movq 8(%%r14), %%rax\n\t"
 		"testq %%rax, %%rax\n\t"
@@ -362,10 +335,7 @@ static __attribute__((noinline)) void execute(const struct vectors *set, struct 
 		"jnz 4b\n\t"
 		"5: movq %%rax, 48(%%r14)\n\t"
 
-		"xorl %%ecx, %%ecx\n\t"
-		"xgetbv\n\t"
-		"movl %%eax, 2120(%%r13)\n\t"
-		"movl %%edx, 2124(%%r13)\n\t"
+		LOOK_AT_XCR0
 		/* For XRSTOR, which could do no harm to what is not requested. */
 		"movl $0xe6, %%eax\n\t"
 		"xorl %%edx, %%edx\n\t"
@@ -374,17 +344,11 @@ static __attribute__((noinline)) void execute(const struct vectors *set, struct 
 		"jmp *72(%%r14)\n\t"
 		"6:\n\t"
 
-		FOR_16(GET_ZMM) FOR_HIGH_16(GET_ZMM) FOR_8(GET_K)
-		"stmxcsr 2112(%%r13)\n\t"
-		/* Compiled code expects these. */
-		"vzeroupper\n\t"
-		"ldmxcsr %[mxcsr]\n\t"
+		LOOK_AT_ALL
 		:
 		: "r"(r12), "r"(r13), "r"(r14), [initial] "r"(&initial_image),
 		  [mxcsr] "m"(initial_mxcsr)
-		: "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc",
-		  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-		  "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+		: LEFT_BEHIND);
 	/* clang-format on */
 }
 

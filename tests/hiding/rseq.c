@@ -8,10 +8,10 @@
  */
 #define _GNU_SOURCE
 #include <sched.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/rseq.h>
+
+#include "vectors.h"
 
 static unsigned long aborts, hidden, lost;
 
@@ -48,14 +48,6 @@ static uint32_t set_mask(struct rseq *rseq)
 	return mask;
 }
 
-static int is_hidden(void)
-{
-	uint32_t low, high;
-
-	__asm__ __volatile__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-	return !(low & 0xe0);
-}
-
 int main(int argc, char **argv)
 {
 	unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : 100;
@@ -68,7 +60,7 @@ int main(int argc, char **argv)
 		/* Nothing can be hidden while the upper halves are in use. */
 		__asm__ __volatile__("vzeroupper");
 		sched_yield();
-		hidden += is_hidden();
+		hidden += !(xgetbv(0) & XCR0_AVX512);
 		lost += set_mask(own_rseq()) != 0xffff;
 	}
 	printf("rounds=%lu\naborts=%lu\nhidden=%lu\nregisters_lost=%lu\n", rounds, aborts, hidden,

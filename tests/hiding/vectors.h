@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "prctl.h"
+#include "random.h"
+
 #define XCR0_YMM 0x04ULL
 #define XCR0_AVX512 0xe0ULL
 
@@ -46,9 +49,6 @@ struct event {
 	uint64_t xcr0; /* as user mode saw it just before it happened */
 };
 
-/* prctl(2) with this operation makes the scheduler of the tests hide something. */
-#define PRCTL_HIDE 0x48494445L
-
 /* An image in which every component is in its initial state. */
 static const struct {
 	uint8_t before_mxcsr[24];
@@ -75,6 +75,48 @@ static const uint32_t initial_mxcsr = MXCSR_INITIAL;
 /* From where r12 points, and to where r13 does. */
 #define SET_ALL FOR_16(SET_ZMM) FOR_HIGH_16(SET_ZMM) FOR_8(SET_K)
 #define GET_ALL FOR_16(GET_ZMM) FOR_HIGH_16(GET_ZMM) FOR_8(GET_K)
+/* What r14 says of what r12 points to; ends at 3. */
+#define LOAD_AS_THE_EVENT_SAYS \
+	"ldmxcsr 2112(%%r12)\n\t" \
+	"cmpl $1, (%%r14)\n\t" \
+	"je 1f\n\t" \
+	"ja 2f\n\t" \
+	/* LOAD_ALL */ \
+	SET_ALL \
+	"jmp 3f\n\t" \
+	"1:\n\t" /* LOAD_HIGH */ \
+	"vzeroall\n\t" \
+	FOR_HIGH_16(SET_ZMM) FOR_8(SET_K) FOR_16(SET_YMM) \
+	"jmp 3f\n\t" \
+	"2:\n\t" /* LOAD_CLEAN, LOAD_SSE */ \
+	/* While AVX-512 is hidden XRSTOR would pass over its components. */ \
+	"vpxord %%zmm31, %%zmm31, %%zmm31\n\t" \
+	"movl $0xe4, %%eax\n\t" \
+	"xorl %%edx, %%edx\n\t" \
+	"xrstor64 (%[initial])\n\t" \
+	/* RFBM[2] made that load MXCSR as well. */ \
+	"ldmxcsr 2112(%%r12)\n\t" \
+	FOR_16(SET_XMM) \
+	"cmpl $2, (%%r14)\n\t" \
+	"ja 3f\n\t" \
+	FOR_16(SET_YMM) \
+	"3:\n\t"
+#define LOOK_AT_XCR0 \
+	"xorl %%ecx, %%ecx\n\t" \
+	"xgetbv\n\t" \
+	"movl %%eax, 2120(%%r13)\n\t" \
+	"movl %%edx, 2124(%%r13)\n\t"
+#define LOOK_AT_ALL \
+	GET_ALL \
+	"stmxcsr 2112(%%r13)\n\t" \
+	/* Compiled code expects these. */ \
+	"vzeroupper\n\t" \
+	"ldmxcsr %[mxcsr]\n\t"
+/* What of the compiler's is overwritten between setting and looking. */
+#define LEFT_BEHIND \
+	"rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc", \
+	"xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", \
+	"xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 
 /*
  * Sets the registers from @set, lets @event happen, stores them in @got. What
@@ -94,30 +136,7 @@ static __attribute__((noinline, unused)) void between(const struct vectors *set,
 	_Static_assert(__builtin_offsetof(struct event, hide) == 56, "likewise");
 
 	__asm__ __volatile__(
-		"ldmxcsr 2112(%%r12)\n\t"
-		"cmpl $1, (%%r14)\n\t"
-		"je 1f\n\t"
-		"ja 2f\n\t"
-		/* LOAD_ALL */
-		SET_ALL
-		"jmp 3f\n\t"
-		"1:\n\t" /* LOAD_HIGH */
-		"vzeroall\n\t"
-		FOR_HIGH_16(SET_ZMM) FOR_8(SET_K) FOR_16(SET_YMM)
-		"jmp 3f\n\t"
-		"2:\n\t" /* LOAD_CLEAN, LOAD_SSE */
-		/* While AVX-512 is hidden XRSTOR would pass over its components. */
-		"vpxord %%zmm31, %%zmm31, %%zmm31\n\t"
-		"movl $0xe4, %%eax\n\t"
-		"xorl %%edx, %%edx\n\t"
-		"xrstor64 (%[initial])\n\t"
-		/* RFBM[2] made that load MXCSR as well. */
-		"ldmxcsr 2112(%%r12)\n\t"
-		FOR_16(SET_XMM)
-		"cmpl $2, (%%r14)\n\t"
-		"ja 3f\n\t"
-		FOR_16(SET_YMM)
-		"3:\n\t"
+		LOAD_AS_THE_EVENT_SAYS
 
 		"movq 56(%%r14), %%rsi\n\t"
 		"testq %%rsi, %%rsi\n\t"
@@ -149,22 +168,13 @@ static __attribute__((noinline, unused)) void between(const struct vectors *set,
 		"je 6f\n\t"
 		FOR_16(DOUBLE_YMM)
 		"6:\n\t"
-		"xorl %%ecx, %%ecx\n\t"
-		"xgetbv\n\t"
-		"movl %%eax, 2120(%%r13)\n\t"
-		"movl %%edx, 2124(%%r13)\n\t"
+		LOOK_AT_XCR0
 
-		GET_ALL
-		"stmxcsr 2112(%%r13)\n\t"
-		/* Compiled code expects these. */
-		"vzeroupper\n\t"
-		"ldmxcsr %[mxcsr]\n\t"
+		LOOK_AT_ALL
 		:
 		: "r"(r12), "r"(r13), "r"(r14), [initial] "r"(&initial_image),
 		  [mxcsr] "m"(initial_mxcsr), [hide] "i"(PRCTL_HIDE)
-		: "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc",
-		  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-		  "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+		: LEFT_BEHIND);
 }
 
 /* clang-format on */
@@ -214,15 +224,6 @@ static __attribute__((unused)) int differences(const struct vectors *expected,
 		fprintf(stderr, "%s: mxcsr: %08x expected, %08x found\n", what, expected->mxcsr,
 			got->mxcsr);
 	return wrong;
-}
-
-/* Marsaglia's xorshift: anything that is never twice the same will do. */
-static __attribute__((unused)) uint64_t random_bits(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
 }
 
 /* No register is left zero: zeros that stay zeros prove nothing. */

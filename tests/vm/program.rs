@@ -25,7 +25,7 @@ fn compile_for(abi: &str, source: &Path) -> Result<PathBuf> {
         .text_part("program", &name.to_string_lossy())
         .text_part("abi", abi)
         .text_part("compiler", &version_of("gcc")?);
-    let key = files_read_for(source)?.iter().try_fold(key, |key, file| key.file_part(file))?;
+    let key = files_read_for(source, &[])?.iter().try_fold(key, |key, file| key.file_part(file))?;
     let made = Cache::open()?.artefact("programs", &key, |dir| {
         output_of(
             Command::new("gcc")
@@ -39,8 +39,8 @@ fn compile_for(abi: &str, source: &Path) -> Result<PathBuf> {
 }
 
 /// `source` and what it includes, but for the system's headers.
-fn files_read_for(source: &Path) -> Result<Vec<PathBuf>> {
-    let rule = text_of(Command::new("gcc").arg("-MM").arg(source))?;
+pub fn files_read_for(source: &Path, includes: &[String]) -> Result<Vec<PathBuf>> {
+    let rule = text_of(Command::new("gcc").arg("-MM").args(includes).arg(source))?;
     let (_, files) = rule.split_once(':').context("gcc gave no rule")?;
     Ok(files.split_whitespace().filter(|word| *word != "\\").map(PathBuf::from).collect())
 }

@@ -5,9 +5,9 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{counts_of, with_force};
+use super::{counts_of, test_program, with_force};
 use crate::vm::series::patches_in;
-use crate::vm::{Bochs, Flavour, Guest, all_series, bpf, in_repository, program};
+use crate::vm::{Bochs, Flavour, Guest, all_series, bpf, in_repository};
 
 /// How often each cost is measured in one boot, for the mean. Two processes may
 /// meet such that each switch between them takes some hundred instructions more,
@@ -16,7 +16,7 @@ const MEASUREMENTS: u32 = 100;
 
 /// One CPU, one kernel, `costs WHAT`, and the scheduler around it if there is one.
 fn instructions(flavour: Flavour, scheduler: Option<&str>, what: &str) -> Result<f64> {
-    let costs = program::compile(&in_repository("tests/hiding/costs.c"))?;
+    let costs = test_program("costs")?;
     let mut guest = Guest::new(Bochs::cpus(1).into(), flavour).program(&costs).limit(900);
     let repeated = format!("for n in $(seq {MEASUREMENTS}); do costs {what} || exit 1; done");
     let command = match scheduler {

@@ -2,15 +2,13 @@
 //! What in the kernel uses AVX-512, or swaps the registers of user mode, works
 //! as ever while AVX-512 is hidden from everybody.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, ensure};
 
-use super::lifetime::{guest_with_module, hiding_script};
+use super::lifetime::{check_in_exec, guest_with_module};
 use super::registers::seed;
-use super::{counts_of, forcing_guest, judge};
+use super::{counts_of, forcing_guest, judge, test_program};
 use crate::suite::Test;
-use crate::vm::{Bochs, Flavour, Guest, Kernel, census, in_repository, program};
+use crate::vm::{Bochs, Flavour, Guest, Kernel, census, in_repository};
 
 pub const TESTS: &[Test] = &[
     Test { name: "hiding::raid6_loses_two_disks_and_no_data", budget_s: 60, body: raid6 },
@@ -81,17 +79,13 @@ fn with_modules(guest: Guest, modules: &[&str]) -> Result<Guest> {
     modules.iter().try_fold(guest.limit(600), put)
 }
 
-fn program_of(name: &str) -> Result<PathBuf> {
-    program::compile(&in_repository(&format!("tests/hiding/{name}.c")))
-}
-
 /// Its modules try all algorithms as they are loaded, and choose one; its
 /// threads use that beside programs that are hidden from.
 fn raid6() -> Result<()> {
     let modules = present(&RAID)?;
     let outcome = with_modules(forcing_guest(Bochs::cpus(2))?, &modules)?
         .package("mdadm")
-        .program(&program_of("vectors")?)
+        .program(&test_program("vectors")?)
         .program(&census::oraclectl()?)
         .file("/lib.sh", &in_repository("tests/suite/lib.sh"))
         .file("/raid.sh", &in_repository("tests/hiding/raid.sh"))
@@ -121,7 +115,7 @@ fn raid6() -> Result<()> {
 fn cryptography() -> Result<()> {
     let modules = present(&CRYPTOGRAPHY)?;
     let outcome = with_modules(forcing_guest(Bochs::cpus(2))?, &modules)?
-        .program(&program_of("crypto")?)
+        .program(&test_program("crypto")?)
         .command("grep -qw avx512vl /proc/cpuinfo && grep -qw avx512bw /proc/cpuinfo")
         .command(&format!(
             "for module in {}; do insmod /modules/$module.ko || exit 1; done
@@ -148,7 +142,7 @@ fn cryptography() -> Result<()> {
 fn guests_of_kvm() -> Result<()> {
     let [interrupts, general, processor] = KVM;
     let outcome = with_modules(guest_with_module()?, &KVM)?
-        .program(&program_of("vcpu")?)
+        .program(&test_program("vcpu")?)
         .command(&format!(
             "insmod /modules/{interrupts}.ko && insmod /modules/{general}.ko || exit 1
              insmod /hiding_test.ko kvm_loads_reduced=1 || exit 1
@@ -171,21 +165,5 @@ fn guests_of_kvm() -> Result<()> {
 /// Of these KVM neither saves nor loads any register: so nothing but the swap
 /// itself makes XCR0 full, where the thread's own are in memory already.
 fn confidential_guests() -> Result<()> {
-    let outcome = guest_with_module()?
-        .command(&hiding_script(
-            "rmmod hiding_test && insmod /hiding_test.ko guest_in_exec=1 || exit 1
-             taskset -p 1 $$ >/dev/null
-             start_forcing --set what=0xe0 --set slice_us=50000
-             for attempt in $(seq 10); do
-                 execstop 1 >/tmp/execstop & stop=$!
-                 wait_until 10 grep -q stopped /tmp/execstop || fail nothing was executed
-                 kill $stop
-             done
-             stop_forcing
-             cd $module && grep . exec_checks reduced_in_exec wrong
-             [ $(cat exec_checks) -ge 10 ] && [ $(cat reduced_in_exec) -gt 0 ] &&
-                 [ $(cat wrong) -eq 0 ] && cpus_are_full",
-        ))
-        .boot()?;
-    outcome.all_succeeded()
+    check_in_exec("guest_in_exec")
 }

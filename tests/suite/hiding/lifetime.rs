@@ -3,10 +3,10 @@
 
 use anyhow::{Result, ensure};
 
-use super::{counts_of, forcing_guest, judge};
+use super::{counts_of, forcing_guest, judge, test_program};
 use crate::suite::recovery::compile_ejector;
 use crate::suite::{Test, script};
-use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository, program};
+use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -49,9 +49,9 @@ pub(super) fn guest_with_module() -> Result<Guest> {
         "hiding_test",
     )?;
     Ok(forcing_guest(Bochs::cpus(2))?
-        .program(&program::compile(&in_repository("tests/hiding/spinners.c"))?)
-        .program(&program::compile(&in_repository("tests/hiding/vectors.c"))?)
-        .program(&program::compile(&in_repository("tests/hiding/execstop.c"))?)
+        .program(&test_program("spinners")?)
+        .program(&test_program("vectors")?)
+        .program(&test_program("execstop")?)
         .file("/lib.sh", &in_repository("tests/suite/lib.sh"))
         .file("/hiding.sh", &in_repository("tests/hiding/lib.sh"))
         .file("/hiding_test.ko", &module)
@@ -121,9 +121,14 @@ fn leaving_the_class() -> Result<()> {
 /// The new program's registers are in memory by then, and what the old one had
 /// was never saved: nothing but the kernel's own use makes XCR0 full.
 fn avx512_in_exec() -> Result<()> {
+    check_in_exec("use_in_exec")
+}
+
+/// Has the module do something in the middle of exec, where XCR0 is reduced.
+pub(super) fn check_in_exec(what: &str) -> Result<()> {
     let outcome = guest_with_module()?
-        .command(&hiding_script(
-            "rmmod hiding_test && insmod /hiding_test.ko use_in_exec=1 || exit 1
+        .command(&hiding_script(&format!(
+            "rmmod hiding_test && insmod /hiding_test.ko {what}=1 || exit 1
              taskset -p 1 $$ >/dev/null
              start_forcing --set what=0xe0 --set slice_us=50000
              for attempt in $(seq 10); do
@@ -135,7 +140,7 @@ fn avx512_in_exec() -> Result<()> {
              cd $module && grep . exec_checks reduced_in_exec wrong
              [ $(cat exec_checks) -ge 10 ] && [ $(cat reduced_in_exec) -gt 0 ] &&
                  [ $(cat wrong) -eq 0 ] && cpus_are_full",
-        ))
+        )))
         .boot()?;
     outcome.all_succeeded()
 }

@@ -10,12 +10,13 @@ pub mod selftests;
 pub mod series;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::vm::guest::Outcome;
 use crate::vm::machine::Machine;
-use crate::vm::{Flavour, Guest, bpf, in_repository};
+use crate::vm::{Flavour, Guest, bpf, in_repository, program};
 
 /// A guest of the patched kernel that can do `rig force`.
 fn forcing_guest(machine: impl Into<Machine>) -> Result<Guest> {
@@ -27,6 +28,11 @@ pub fn with_force(guest: Guest) -> Result<Guest> {
     Ok(guest
         .program_as("rig", &std::env::current_exe()?)
         .file("/force.o", &bpf::compile(&in_repository("tests/hiding/force.bpf.c"))?))
+}
+
+/// The program of ours with this name, compiled.
+fn test_program(name: &str) -> Result<PathBuf> {
+    program::compile(&in_repository(&format!("tests/hiding/{name}.c")))
 }
 
 /// What a command counted, as lines of name=number.

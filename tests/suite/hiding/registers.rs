@@ -4,7 +4,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::{Counts, counts_of, forcing_guest, judge};
+use super::{Counts, counts_of, forcing_guest, judge, test_program};
 use crate::suite::Test;
 use crate::vm::{Bochs, in_repository, program};
 
@@ -131,10 +131,9 @@ fn forced_with(knobs: &str, mode: Mode, name: &str, arguments: &str) -> Result<C
     // A task that never gets past an instruction is to be found out in time.
     let rounds: u64 = arguments.split(' ').next().map_or(Ok(0), str::parse)?;
     let limit_s = 200 + rounds / 10;
-    let source = in_repository(&format!("tests/hiding/{name}.c"));
     let program = match name {
-        "compat" => program::compile_compat(&source)?,
-        _ => program::compile(&source)?,
+        "compat" => program::compile_compat(&in_repository("tests/hiding/compat.c"))?,
+        _ => test_program(name)?,
     };
     let outcome = forcing_guest(Bochs::cpus(2))?
         .program(&program)
@@ -181,7 +180,7 @@ fn hidden_again() -> Result<()> {
 
 fn images_of_user_mode() -> Result<()> {
     let outcome = forcing_guest(Bochs::cpus(2))?
-        .program(&program::compile(&in_repository("tests/hiding/xsave.c"))?)
+        .program(&test_program("xsave")?)
         .command(&format!("rig force --set what=0 -- xsave 20 {}", seed()))
         .boot()?;
     let counts = counts_of(&outcome, 0)?;
@@ -208,7 +207,7 @@ fn programs_of_32_bits() -> Result<()> {
 /// They come anywhere, and so also between the reduction of XCR0 and user mode.
 fn storm_of_nmis() -> Result<()> {
     let outcome = forcing_guest(Bochs::cpus(2))?
-        .program(&program::compile(&in_repository("tests/hiding/vectors.c"))?)
+        .program(&test_program("vectors")?)
         .command(&format!(
             "nmis() {{ awk '/NMI:/ {{ print $2 + $3 }}' /proc/interrupts; }}
              levels=$(cat /proc/sys/kernel/printk)
