@@ -33,9 +33,15 @@ spinner_sees() {
 	spinners show | grep -q "^cpu$1=$2\$"
 }
 
+# look_at_cpus: what is missing of each CPU's XCR0 now, for what follows.
+look_at_cpus() {
+	cat $module/cpus >/tmp/cpus
+}
+
 # Each CPU's XCR0 lacks what the kernel believes it to lack, and nothing else.
 cpus_are_consistent() {
-	sed 's/.*xcr0=\(.*\) hidden=\(.*\)/\1 \2/' $module/cpus | while read -r xcr0 hidden; do
+	look_at_cpus
+	sed 's/.*xcr0=\(.*\) hidden=\(.*\)/\1 \2/' /tmp/cpus | while read -r xcr0 hidden; do
 		[ $((xcr0)) -eq $((0xe7 & ~hidden)) ] || echo wrong
 	done | grep -q wrong && return 1
 	return 0
@@ -43,5 +49,6 @@ cpus_are_consistent() {
 
 # No CPU lacks anything.
 cpus_are_full() {
-	! grep -qv 'xcr0=0xe7 hidden=0x0$' $module/cpus
+	look_at_cpus
+	! grep -qv 'xcr0=0xe7 hidden=0x0$' /tmp/cpus
 }

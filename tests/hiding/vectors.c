@@ -47,6 +47,7 @@ static atomic_ulong counts[NR_COUNTS];
 static unsigned long wanted;
 /* How many checks may find nothing hidden, for each that does. */
 #define PATIENCE 100
+#define CHECKS_PER_EXEC 150
 static int strict;
 
 static void count(enum count which, unsigned long n)
@@ -304,11 +305,13 @@ static void *work(void *seed)
 {
 	uint64_t random = (uint64_t)seed;
 
-	while (atomic_load(&counts[HIDDEN]) < wanted && !atomic_load(&counts[ODD]) &&
-	       atomic_load(&counts[CHECKS]) < PATIENCE * wanted) {
-		check(&random);
-		if (random_bits(&random) % 400 == 0)
+	for (int n = 0; atomic_load(&counts[HIDDEN]) < wanted && !atomic_load(&counts[ODD]) &&
+			atomic_load(&counts[CHECKS]) < PATIENCE * wanted;
+	     n++) {
+		/* Not at random, which would be never in a short run now and then. */
+		if (n % CHECKS_PER_EXEC == 0)
 			check_exec(&random);
+		check(&random);
 	}
 	return NULL;
 }

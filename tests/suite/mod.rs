@@ -60,12 +60,18 @@ const GROUPS: [&[Test]; 15] = [
 
 static TIMES: Mutex<Vec<(&str, u64, Duration)>> = Mutex::new(Vec::new());
 
+/// Why tests failed, to be said once more at the end of a log: often that is all
+/// that is kept of it.
+static FAILURES: Mutex<Vec<(&str, String)>> = Mutex::new(Vec::new());
+const LINES_OF_A_FAILURE: usize = 20;
+
 pub fn run() -> ExitCode {
     let mut arguments = libtest_mimic::Arguments::from_args();
     arguments.test_threads.get_or_insert(THREADS);
     let trials = all_tests().map(|test| Trial::test(test.name, move || timed(test))).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     show_times();
+    show_failures();
     conclusion.exit_code()
 }
 
@@ -80,7 +86,13 @@ fn timed(test: &'static Test) -> Result<(), Failed> {
     let busy = begun.elapsed() - (slots::waited() - waited);
     let mut times = TIMES.lock().map_err(|error| error.to_string())?;
     times.push((test.name, test.budget_s, busy));
-    result.map_err(|error| Failed::from(format!("{error:#}")))
+    result.map_err(|error| {
+        let message = format!("{error:#}");
+        if let Ok(mut failures) = FAILURES.lock() {
+            failures.push((test.name, message.clone()));
+        }
+        Failed::from(message)
+    })
 }
 
 fn show_times() {
@@ -96,6 +108,14 @@ fn show_times() {
             elapsed.as_secs_f64(),
             if over { "  OVER BUDGET" } else { "" }
         );
+    }
+}
+
+fn show_failures() {
+    let Ok(failures) = FAILURES.lock() else { return };
+    for (name, message) in failures.iter() {
+        println!("{name} failed:");
+        message.lines().take(LINES_OF_A_FAILURE).for_each(|line| println!("    {line}"));
     }
 }
 
