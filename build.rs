@@ -9,7 +9,8 @@ use scx_cargo::BpfBuilder;
 #[path = "build/requirements.rs"]
 mod requirements;
 
-const HEADERS: [&str; 3] = ["src/bpf/intf.h", "src/bpf/fairness.bpf.h", "src/bpf/queues.bpf.h"];
+const HEADERS: [&str; 4] =
+    ["src/bpf/intf.h", "src/bpf/decode.bpf.h", "src/bpf/fairness.bpf.h", "src/bpf/queues.bpf.h"];
 
 fn main() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

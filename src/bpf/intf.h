@@ -14,6 +14,7 @@
 #ifndef __VMLINUX_H__
 #include <stdbool.h>
 typedef unsigned char u8;
+typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int s32;

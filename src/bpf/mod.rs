@@ -15,3 +15,5 @@ pub mod skel {
 
 #[cfg(test)]
 mod decisions_test;
+#[cfg(test)]
+mod decode_test;

@@ -4,6 +4,7 @@
  * functions for the BPF compiler; this file gives them addresses, so that
  * native code calls the very lines that run in the kernel.
  */
+#include "decode.bpf.h"
 #include "fairness.bpf.h"
 #include "queues.bpf.h"
 
@@ -56,4 +57,19 @@ u32 avx_choose_next(const struct avx_contender *prev, const struct avx_contender
 		    const struct avx_contender *private)
 {
 	return choose_next(prev, shared, private);
+}
+
+struct avx_insn avx_decode_insn(const u8 code[INSN_BYTES], u32 readable)
+{
+	return decode_insn(code, readable);
+}
+
+u32 avx_licence_of(const struct avx_insn *insn)
+{
+	return licence_of(insn);
+}
+
+bool avx_is_avx512(const struct avx_insn *insn)
+{
+	return is_avx512(insn);
 }

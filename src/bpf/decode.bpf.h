@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What an instruction is.
+ *
+ * Problem. Not everything that needs AVX-512 lowers the clock. The string
+ * functions of the C library use its encoding for 256-bit work that costs
+ * nothing; a task that is moved for that is moved for nothing. The clock goes
+ * down for 512 bits, and further for 512 bits of floating point or integer
+ * multiplication; for 256 bits of the latter a little.
+ *
+ * Mechanism. AVX and AVX-512 have two prefixes only, VEX and EVEX, laid out
+ * alike: map, mandatory prefix, vector length, opcode. One table per opcode map
+ * says by mandatory prefix which opcodes are heavy, and which work on one
+ * element whatever the length says.
+ *
+ * Limits. Everything without such a prefix, and maps that came after FP16, are
+ * not understood, which is said by a length of 0. Opcodes that no CPU has get
+ * an answer nevertheless: such an instruction dies where it is. Addresses are
+ * taken for 64-bit ones; 32-bit code differs only in the rare 16-bit address,
+ * whose length comes out wrong.
+ *
+ * What is heavy follows Intel's optimization manual (248966, "Intel AVX-512
+ * Instructions and Frequency"): floating point arithmetic, with comparison and
+ * conversion, and integer multiplication. Moves, shuffles and logic are light in
+ * whatever type.
+ */
+#ifndef AVXSPEC_DECODE_BPF_H
+#define AVXSPEC_DECODE_BPF_H
+
+#include "intf.h"
+
+/* The longest instruction that a CPU accepts, and what is read of the code. */
+#define INSN_MAX 15
+#define INSN_BYTES 16
+
+enum avx_insn_kind {
+	INSN_OTHER,  /* neither VEX nor EVEX */
+	INSN_VEX,    /* AVX, AVX2, and what has its encoding */
+	INSN_OPMASK, /* VEX-encoded, but of AVX-512: works on mask registers */
+	INSN_EVEX,   /* AVX-512, of any vector length */
+};
+
+struct avx_insn {
+	u32 kind;
+	u32 length; /* bytes; 0: not understood */
+	u32 width;  /* bits of its widest vector; 0: none, as in KMOV and ANDN */
+	bool heavy; /* floating point arithmetic or integer multiplication */
+};
+
+/* Mandatory prefixes, as a set; the encoding numbers them from 0. */
+enum avx_insn_prefixes {
+	NP = 1 << 0,
+	P66 = 1 << 1,
+	PF3 = 1 << 2,
+	PF2 = 1 << 3,
+	ANY = NP | P66 | PF3 | PF2,
+};
+
+/* What a table says of an opcode. */
+#define HEAVY(prefixes) (prefixes)
+#define SCALAR(prefixes) ((prefixes) << 4)
+#define NO_VECTOR (1 << 8)  /* as VEX: general, mask, tile or no registers */
+#define OPMASK (1 << 9)	    /* ... mask registers */
+#define ONLY_EVEX (1 << 10) /* as VEX it is something else, packed and light */
+#define IMM8 (1 << 11)
+#define NO_MODRM (1 << 12)
+
+/* Floating point: packed, with the single elements behind other prefixes. */
+#define FLOAT HEAVY(ANY)
+#define FLOAT_BY_PREFIX (FLOAT | SCALAR(PF3 | PF2))
+#define FLOAT_SINGLE (FLOAT | SCALAR(ANY))
+#define PACKED_THEN_SINGLE(opcode) [opcode] = FLOAT, [(opcode) + 1] = FLOAT_SINGLE
+
+/* Map 1: 0F */
+static const u16 insn_map_0f[256] = {
+	[0x10 ... 0x11] = SCALAR(PF3 | PF2), /* moves */
+	[0x2a] = FLOAT_BY_PREFIX,	     /* conversions */
+	[0x2c ... 0x2d] = FLOAT_BY_PREFIX,   /* ... */
+	[0x2e ... 0x2f] = FLOAT_SINGLE,	     /* (U)COMISx */
+	[0x41 ... 0x4b] = NO_VECTOR | OPMASK,
+	[0x51] = FLOAT_BY_PREFIX,	   /* SQRTx */
+	[0x52 ... 0x53] = FLOAT_BY_PREFIX, /* RSQRTx, RCPx */
+	[0x58 ... 0x5a] = FLOAT_BY_PREFIX, /* ADDx, MULx, CVTx2x */
+	[0x5b] = FLOAT,			   /* CVTDQ2PS ... */
+	[0x5c ... 0x5f] = FLOAT_BY_PREFIX, /* SUBx, MINx, DIVx, MAXx */
+	[0x70 ... 0x73] = IMM8,		   /* shuffles, shifts */
+	[0x77] = NO_VECTOR | NO_MODRM,	   /* VZEROUPPER, VZEROALL */
+	[0x78 ... 0x79] = FLOAT_BY_PREFIX, /* CVT(T)x2U... */
+	[0x7a] = FLOAT,			   /* CVTx2QQ, CVTU... */
+	[0x7b] = FLOAT_BY_PREFIX,	   /* CVTx2QQ, CVTUSI2Sx */
+	[0x7c ... 0x7d] = FLOAT,	   /* HADDPx, HSUBPx */
+	[0x90 ... 0x93] = NO_VECTOR | OPMASK,
+	[0x98 ... 0x99] = NO_VECTOR | OPMASK,
+	[0xae] = NO_VECTOR,		 /* VLDMXCSR, VSTMXCSR */
+	[0xc2] = FLOAT_BY_PREFIX | IMM8, /* CMPx */
+	[0xc4 ... 0xc6] = IMM8,		 /* PINSRW, PEXTRW, SHUFPx */
+	[0xd0] = FLOAT,			 /* ADDSUBPx */
+	[0xd5] = HEAVY(P66),		 /* PMULLW */
+	[0xe4 ... 0xe5] = HEAVY(P66),	 /* PMULHUW, PMULHW */
+	[0xe6] = FLOAT,			 /* CVTx */
+	[0xf4 ... 0xf5] = HEAVY(P66),	 /* PMULUDQ, PMADDWD */
+};
+
+/* Map 2: 0F 38. With F3 much of it is VPMOVx, which narrows integers. */
+static const u16 insn_map_0f38[256] = {
+	[0x04] = HEAVY(P66),			       /* PMADDUBSW */
+	[0x0b] = HEAVY(P66),			       /* PMULHRSW */
+	[0x13] = HEAVY(P66),			       /* CVTPH2PS */
+	[0x28] = HEAVY(P66),			       /* PMULDQ */
+	[0x2c] = ONLY_EVEX | HEAVY(P66),	       /* SCALEFPx */
+	[0x2d] = ONLY_EVEX | HEAVY(P66) | SCALAR(P66), /* SCALEFSx */
+	[0x40] = HEAVY(P66),			       /* PMULLD, PMULLQ */
+	PACKED_THEN_SINGLE(0x42),		       /* GETEXPPx */
+	[0x49] = NO_VECTOR,			       /* tiles */
+	[0x4b] = NO_VECTOR,			       /* ... */
+	PACKED_THEN_SINGLE(0x4c),		       /* RCP14Px */
+	PACKED_THEN_SINGLE(0x4e),		       /* RSQRT14Px */
+	[0x50 ... 0x53] = HEAVY(ANY),		       /* PDPx, DPBF16PS */
+	[0x5c] = NO_VECTOR,			       /* tiles */
+	[0x5e] = NO_VECTOR,			       /* ... */
+	[0x6c] = NO_VECTOR,			       /* ... */
+	[0x72] = HEAVY(PF3 | PF2),		       /* CVTNEPS2BF16 */
+	[0x96 ... 0x97] = FLOAT,		       /* FMA: packed */
+	PACKED_THEN_SINGLE(0x98),
+	PACKED_THEN_SINGLE(0x9a),
+	PACKED_THEN_SINGLE(0x9c),
+	PACKED_THEN_SINGLE(0x9e),
+	[0xa6 ... 0xa7] = FLOAT,
+	PACKED_THEN_SINGLE(0xa8),
+	PACKED_THEN_SINGLE(0xaa),
+	PACKED_THEN_SINGLE(0xac),
+	PACKED_THEN_SINGLE(0xae),
+	[0xb0 ... 0xb1] = HEAVY(ANY), /* CVTNEx, bfloat16 */
+	[0xb4 ... 0xb5] = HEAVY(P66), /* PMADD52x */
+	[0xb6 ... 0xb7] = FLOAT,
+	PACKED_THEN_SINGLE(0xb8),
+	PACKED_THEN_SINGLE(0xba),
+	PACKED_THEN_SINGLE(0xbc),
+	PACKED_THEN_SINGLE(0xbe),
+	[0xc8] = HEAVY(P66),		   /* EXP2Px */
+	[0xca] = HEAVY(P66),		   /* RCP28Px */
+	[0xcb] = HEAVY(P66) | SCALAR(P66), /* RCP28Sx */
+	[0xcc] = HEAVY(P66),		   /* RSQRT28Px */
+	[0xcd] = HEAVY(P66) | SCALAR(P66), /* RSQRT28Sx */
+	[0xd2 ... 0xd3] = HEAVY(ANY),	   /* PDPWx */
+	[0xf2 ... 0xf3] = NO_VECTOR,	   /* ANDN, BLSx */
+	[0xf5 ... 0xf7] = NO_VECTOR,	   /* BZHI, MULX, SARX ... */
+	[0xe0 ... 0xef] = NO_VECTOR,	   /* CMPccXADD */
+};
+
+/* Map 3: 0F 3A, all with an immediate byte */
+static const u16 insn_map_0f3a[256] = {
+	[0x08 ... 0x09] = FLOAT,	      /* ROUNDPx, RNDSCALEPx */
+	[0x0a ... 0x0b] = FLOAT_SINGLE,	      /* ROUNDSx, RNDSCALESx */
+	[0x1d] = FLOAT,			      /* CVTPS2PH */
+	PACKED_THEN_SINGLE(0x26),	      /* GETMANTPx */
+	[0x30 ... 0x33] = NO_VECTOR | OPMASK, /* KSHIFTx */
+	[0x40 ... 0x41] = FLOAT,	      /* DPPx */
+	PACKED_THEN_SINGLE(0x50),	      /* RANGEPx */
+	PACKED_THEN_SINGLE(0x54),	      /* FIXUPIMMPx */
+	PACKED_THEN_SINGLE(0x56),	      /* REDUCEPx */
+	[0x5c ... 0x5f] = FLOAT,	      /* AMD's FMA of four operands */
+	[0x67] = SCALAR(ANY),		      /* FPCLASSSx */
+	[0x68 ... 0x69] = FLOAT,
+	[0x6a ... 0x6b] = FLOAT_SINGLE,
+	[0x6c ... 0x6d] = FLOAT,
+	[0x6e ... 0x6f] = FLOAT_SINGLE,
+	[0x78 ... 0x79] = FLOAT,
+	[0x7a ... 0x7b] = FLOAT_SINGLE,
+	[0x7c ... 0x7d] = FLOAT,
+	[0x7e ... 0x7f] = FLOAT_SINGLE,
+	[0xc2] = FLOAT_BY_PREFIX, /* CMPPH, CMPSH */
+	[0xf0] = NO_VECTOR,	  /* RORX */
+};
+
+/* Map 5: FP16, at the places of map 1 */
+static const u16 insn_map_5[256] = {
+	[0x10 ... 0x11] = SCALAR(ANY),	/* MOVSH */
+	[0x1d] = FLOAT | SCALAR(NP),	/* CVTSS2SH, CVTPS2PHX */
+	[0x2a] = FLOAT_SINGLE,		/* conversions */
+	[0x2c ... 0x2d] = FLOAT_SINGLE, /* ... */
+	[0x2e ... 0x2f] = FLOAT_SINGLE, /* (U)COMISH */
+	[0x51 ... 0x5a] = FLOAT_BY_PREFIX,
+	[0x5b] = FLOAT,
+	[0x5c ... 0x5f] = FLOAT_BY_PREFIX,
+	[0x78 ... 0x79] = FLOAT_BY_PREFIX,
+	[0x7a] = FLOAT,
+	[0x7b] = FLOAT_BY_PREFIX,
+	[0x7c ... 0x7d] = FLOAT,
+};
+
+/* Map 6: FP16, at the places of map 2 */
+static const u16 insn_map_6[256] = {
+	[0x13] = FLOAT | SCALAR(NP), /* CVTSH2SS, CVTPH2PSX */
+	PACKED_THEN_SINGLE(0x2c),    PACKED_THEN_SINGLE(0x42),
+	PACKED_THEN_SINGLE(0x4c),    PACKED_THEN_SINGLE(0x4e),
+	PACKED_THEN_SINGLE(0x56), /* FMADDCPH */
+	[0x96 ... 0x97] = FLOAT,  /* FMA */
+	PACKED_THEN_SINGLE(0x98),    PACKED_THEN_SINGLE(0x9a),
+	PACKED_THEN_SINGLE(0x9c),    PACKED_THEN_SINGLE(0x9e),
+	[0xa6 ... 0xa7] = FLOAT,     PACKED_THEN_SINGLE(0xa8),
+	PACKED_THEN_SINGLE(0xaa),    PACKED_THEN_SINGLE(0xac),
+	PACKED_THEN_SINGLE(0xae),    [0xb6 ... 0xb7] = FLOAT,
+	PACKED_THEN_SINGLE(0xb8),    PACKED_THEN_SINGLE(0xba),
+	PACKED_THEN_SINGLE(0xbc),    PACKED_THEN_SINGLE(0xbe),
+	PACKED_THEN_SINGLE(0xd6), /* FMULCPH */
+};
+/* Where the fields of an instruction are that has one of the two prefixes. */
+struct insn_layout {
+	u32 kind;
+	u32 map;
+	u32 prefix; /* one of enum avx_insn_prefixes */
+	u32 vector; /* L, or L'L: 128 << vector is the width */
+	u32 opcode; /* ... is at this byte */
+	bool b;	    /* EVEX: broadcast, or with registers rounding or no exceptions */
+};
+
+/* Segments, and the size of addresses; any other prefix before these is illegal. */
+static __always_inline bool is_legacy_prefix(u8 byte)
+{
+	return byte == 0x26 || byte == 0x2e || byte == 0x36 || byte == 0x3e ||
+	       (byte >= 0x64 && byte <= 0x65) || byte == 0x67;
+}
+
+static __always_inline u8 insn_byte(const u8 code[INSN_BYTES], u32 at)
+{
+	return code[at & (INSN_BYTES - 1)];
+}
+
+static __always_inline struct insn_layout insn_layout(const u8 code[INSN_BYTES])
+{
+	struct insn_layout layout = { .kind = INSN_OTHER };
+	u32 at = 0;
+	u8 payload;
+
+	while (at < INSN_MAX && is_legacy_prefix(code[at]))
+		at++;
+
+	switch (insn_byte(code, at)) {
+	case 0xc5:
+		payload = insn_byte(code, at + 1);
+		layout.kind = INSN_VEX;
+		layout.map = 1;
+		layout.vector = payload >> 2 & 1;
+		layout.opcode = at + 2;
+		break;
+	case 0xc4:
+		payload = insn_byte(code, at + 2);
+		layout.kind = INSN_VEX;
+		layout.map = insn_byte(code, at + 1) & 31;
+		layout.vector = payload >> 2 & 1;
+		layout.opcode = at + 3;
+		break;
+	case 0x62:
+		payload = insn_byte(code, at + 2);
+		layout.kind = INSN_EVEX;
+		layout.map = insn_byte(code, at + 1) & 7;
+		layout.vector = insn_byte(code, at + 3) >> 5 & 3;
+		layout.b = insn_byte(code, at + 3) & 0x10;
+		layout.opcode = at + 4;
+		break;
+	default:
+		return layout;
+	}
+	layout.prefix = 1 << (payload & 3);
+	return layout;
+}
+
+/* A table's entry, or -1 for a map that has none. */
+static __always_inline s32 insn_entry(const struct insn_layout *layout, u8 opcode)
+{
+	u32 entry;
+
+	switch (layout->map) {
+	case 1:
+		return insn_map_0f[opcode];
+	case 2:
+		entry = insn_map_0f38[opcode];
+		return entry & ONLY_EVEX && layout->kind != INSN_EVEX ? 0 : entry;
+	case 3:
+		return insn_map_0f3a[opcode] | IMM8;
+	case 5:
+		return layout->kind == INSN_EVEX ? insn_map_5[opcode] : -1;
+	case 6:
+		return layout->kind == INSN_EVEX ? insn_map_6[opcode] : -1;
+	default:
+		return -1;
+	}
+}
+
+/* The bytes of ModRM and of the address that it begins. */
+static __always_inline u32 modrm_length(u8 modrm, u8 sib)
+{
+	u32 mod = modrm >> 6, rm = modrm & 7, length = 1;
+
+	if (mod == 3)
+		return length;
+	if (rm == 4)
+		length++;
+	if (mod == 1)
+		return length + 1;
+	if (mod == 2 || rm == 5 || (rm == 4 && (sib & 7) == 5))
+		return length + 4;
+	return length;
+}
+
+static __always_inline u32 insn_width(const struct insn_layout *layout, u32 entry, u8 modrm)
+{
+	if (entry & NO_VECTOR)
+		return 0;
+	if (entry & SCALAR(layout->prefix))
+		return 128;
+	/* Rounding takes the place of the length, which then is the longest. */
+	if (layout->b && modrm >> 6 == 3)
+		return 512;
+	return 128U << layout->vector;
+}
+
+/*
+ * The instruction that begins with @code, of which @readable bytes are those of
+ * the program and the rest are 0.
+ */
+static __always_inline struct avx_insn decode_insn(const u8 code[INSN_BYTES], u32 readable)
+{
+	struct insn_layout layout = insn_layout(code);
+	struct avx_insn insn = { .kind = INSN_OTHER };
+	u8 modrm = insn_byte(code, layout.opcode + 1);
+	u32 length = layout.opcode + 1;
+	s32 entry;
+
+	if (layout.kind == INSN_OTHER)
+		return insn;
+	entry = insn_entry(&layout, insn_byte(code, layout.opcode));
+	if (entry < 0)
+		return insn;
+
+	if (!(entry & NO_MODRM))
+		length += modrm_length(modrm, insn_byte(code, layout.opcode + 2));
+	if (entry & IMM8)
+		length++;
+	if (length > readable || length > INSN_MAX)
+		return insn;
+
+	insn.kind = entry & OPMASK ? INSN_OPMASK : layout.kind;
+	insn.length = length;
+	insn.width = insn_width(&layout, entry, modrm);
+	insn.heavy = entry & HEAVY(layout.prefix) && !(entry & NO_VECTOR);
+	return insn;
+}
+
+/* The frequency licence that it asks for, as Skylake-SP has them: 0, 1 or 2. */
+static __always_inline u32 licence_of(const struct avx_insn *insn)
+{
+	if (insn->width == 512)
+		return insn->heavy ? 2 : 1;
+	return insn->width == 256 && insn->heavy;
+}
+
+/* No machine without AVX-512 executes it. */
+static __always_inline bool is_avx512(const struct avx_insn *insn)
+{
+	return insn->kind == INSN_EVEX || insn->kind == INSN_OPMASK;
+}
+
+#endif /* AVXSPEC_DECODE_BPF_H */
