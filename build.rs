@@ -9,8 +9,17 @@ use scx_cargo::BpfBuilder;
 #[path = "build/requirements.rs"]
 mod requirements;
 
-const HEADERS: [&str; 4] =
-    ["src/bpf/intf.h", "src/bpf/decode.bpf.h", "src/bpf/fairness.bpf.h", "src/bpf/queues.bpf.h"];
+const HEADERS: [&str; 9] = [
+    "src/bpf/intf.h",
+    "src/bpf/arithmetic.bpf.h",
+    "src/bpf/class.bpf.h",
+    "src/bpf/decode.bpf.h",
+    "src/bpf/fairness.bpf.h",
+    "src/bpf/placement.bpf.h",
+    "src/bpf/queues.bpf.h",
+    "src/bpf/remigrate.bpf.h",
+    "src/bpf/sizing.bpf.h",
+];
 
 fn main() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -16,7 +16,7 @@ const EVEX: u32 = 3;
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Insn {
+pub(super) struct Insn {
     kind: u32,
     length: u32,
     width: u32,
@@ -33,7 +33,7 @@ mod native {
         pub safe fn avx_is_avx512(insn: &Insn) -> bool;
     }
 }
-use native::*;
+pub(super) use native::*;
 
 /// What the disassembler says, in our words; `None` for what no CPU executes.
 fn expected(instruction: &Instruction) -> Option<Insn> {

@@ -28,7 +28,7 @@
 #ifndef AVXSPEC_FAIRNESS_BPF_H
 #define AVXSPEC_FAIRNESS_BPF_H
 
-#include "intf.h"
+#include "arithmetic.bpf.h"
 
 /* Who competes for the CPUs that serve a queue, as far as the queue knows. */
 struct avx_load {
@@ -47,11 +47,6 @@ struct avx_due {
 static __always_inline bool vtime_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;
-}
-
-static __always_inline u64 at_least_one(u64 n)
-{
-	return n ? n : 1;
 }
 
 /* The virtual time that @ran_ns of a task with @weight cost. */

@@ -42,6 +42,78 @@ enum avx_limits {
 #define AVX_WAIT_MAX_S 5
 #define AVX_WAIT_MAX_NS (AVX_WAIT_MAX_S * 1000ULL * 1000 * 1000)
 
+/* Fractions are in units of 1/1024. */
+#define AVX_WHOLE 1024
+
+/* How the number of AVX cores is found. */
+enum avx_sizing_method {
+	SIZING_STATIC,	   /* avx_cpus of them */
+	SIZING_SHARE,	   /* the share that AVX work has of the CPU time */
+	SIZING_CONTROLLER, /* what AVX work needs in order not to wait */
+};
+
+/* Which CPUs are taken first. */
+enum avx_placement_method {
+	PLACEMENT_PACK,	  /* on one node while there is room */
+	PLACEMENT_SPREAD, /* evenly over the nodes */
+};
+
+/* When a task is scalar again. */
+enum avx_return_method {
+	RETURN_SYSCALL,	 /* with its next system call */
+	RETURN_SWITCH,	 /* when it is switched out */
+	RETURN_TIMEOUT,	 /* when it did not use wide vectors for a while */
+	RETURN_ADAPTIVE, /* as with system calls, unless it always comes back soon */
+};
+
+/* Every knob, with unit and range. The agent validates all of them at once. */
+struct avx_policy {
+	/* How many AVX cores: enum avx_sizing_method */
+	u32 sizing;
+	/* CPUs, of SIZING_STATIC: 0 to all */
+	u32 avx_cpus;
+	/* The weight of the newest value, of SIZING_SHARE: 1 to 1024 (1/1024) */
+	u32 share_alpha;
+	/* How much of an AVX core's time may be used before there is another,
+	 * and below which there is one less: 1 to 1024 (1/1024), the second
+	 * smaller than the first */
+	u32 grow_fill;
+	u32 shrink_fill;
+	/* Over how long demand is averaged: 1 to 1000 ms (ns) */
+	u64 window_ns;
+	/* How long AVX work may wait on average: 0 to 100 ms (ns) */
+	u64 wait_target_ns;
+	/* The least time between one change and the next, where the set grows
+	 * and where it shrinks: 0 to 10 s (ns) */
+	u64 grow_dwell_ns;
+	u64 shrink_dwell_ns;
+
+	/* Which CPUs become AVX cores: enum avx_placement_method */
+	u32 placement;
+
+	/* When a task is scalar again: enum avx_return_method */
+	u32 return_method;
+	/* Without wide vectors for so long it is, whatever the method says: 100
+	 * us to 10 s (ns) */
+	u64 return_timeout_ns;
+	/* A task that would come back sooner than this is better left where it
+	 * is: 0 to 100 ms (ns) */
+	u64 worthwhile_ns;
+	/* ... and is tried again after this at the latest: 1 ms to 10 s (ns) */
+	u64 retry_max_ns;
+
+	/* How long a task stays visible after it used the encoding of AVX-512 for
+	 * something light: at first, and at most, for it doubles: 0 to 10 s (ns) */
+	u64 backoff_min_ns;
+	u64 backoff_max_ns;
+	/* A task that uses both is kept on AVX cores if it used wide vectors that
+	 * lately: 0 to 10 s (ns) */
+	u64 mixed_memory_ns;
+	/* How long nothing is hidden from a program that looks for what the CPU
+	 * has: 0 to 10 s (ns) */
+	u64 detection_grace_ns;
+};
+
 /*
  * What happened on one CPU since the scheduler was loaded. Only that CPU
  * writes its copy; a reader adds up all of them.

@@ -14,6 +14,12 @@ pub mod skel {
 }
 
 #[cfg(test)]
+mod class_test;
+#[cfg(test)]
 mod decisions_test;
 #[cfg(test)]
 mod decode_test;
+#[cfg(test)]
+mod placement_test;
+#[cfg(test)]
+mod sizing_test;

@@ -4,9 +4,13 @@
  * functions for the BPF compiler; this file gives them addresses, so that
  * native code calls the very lines that run in the kernel.
  */
+#include "class.bpf.h"
 #include "decode.bpf.h"
 #include "fairness.bpf.h"
+#include "placement.bpf.h"
 #include "queues.bpf.h"
+#include "remigrate.bpf.h"
+#include "sizing.bpf.h"
 
 bool avx_vtime_before(u64 a, u64 b)
 {
@@ -72,4 +76,81 @@ u32 avx_licence_of(const struct avx_insn *insn)
 bool avx_is_avx512(const struct avx_insn *insn)
 {
 	return is_avx512(insn);
+}
+
+u32 avx_size_avx_set(struct avx_sizing *sizing, const struct avx_policy *policy,
+		     const struct avx_demand *demand)
+{
+	return size_avx_set(sizing, policy, demand);
+}
+
+u32 avx_first_need(struct avx_sizing *sizing, const struct avx_policy *policy,
+		   const struct avx_demand *demand)
+{
+	return first_need(sizing, policy, demand);
+}
+
+bool avx_is_better_to_add(const struct avx_candidate *a, const struct avx_candidate *b,
+			  u32 placement)
+{
+	return is_better_to_add(a, b, placement);
+}
+
+bool avx_is_better_to_remove(const struct avx_candidate *a, const struct avx_candidate *b,
+			     u32 placement)
+{
+	return is_better_to_remove(a, b, placement);
+}
+
+void avx_phase_begins(struct avx_phase *phase, const struct avx_policy *policy, u64 ran)
+{
+	phase_begins(phase, policy, ran);
+}
+
+void avx_phase_goes_on(struct avx_phase *phase, u64 ran)
+{
+	phase_goes_on(phase, ran);
+}
+
+bool avx_phase_is_over(const struct avx_phase *phase, const struct avx_policy *policy, u32 boundary,
+		       u64 ran)
+{
+	return phase_is_over(phase, policy, boundary, ran);
+}
+
+void avx_phase_ends(struct avx_phase *phase, u64 ran)
+{
+	phase_ends(phase, ran);
+}
+
+u32 avx_verdict_of(s32 trapnr, const u8 code[INSN_BYTES], const struct avx_insn *insn)
+{
+	return verdict_of(trapnr, code, insn);
+}
+
+bool avx_is_to_be_hidden(const struct avx_process *process, const struct avx_habit *habit, u32 role,
+			 const struct avx_moment *at)
+{
+	return is_to_be_hidden(process, habit, role, at);
+}
+
+void avx_wide_vectors_seen(struct avx_process *process, struct avx_habit *habit, u64 ran)
+{
+	wide_vectors_seen(process, habit, ran);
+}
+
+void avx_learn_from_fault(struct avx_process *process, struct avx_habit *habit,
+			  const struct avx_policy *policy, u32 verdict, const struct avx_moment *at)
+{
+	learn_from_fault(process, habit, policy, verdict, at);
+}
+
+bool avx_is_kept(const struct avx_habit *habit, const struct avx_policy *policy, u64 ran)
+{
+	return is_kept(habit, policy, ran);
+}
+
+void avx_becomes_scalar(struct avx_habit *habit)
+{
+	becomes_scalar(habit);
 }

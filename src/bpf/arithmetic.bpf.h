@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Small arithmetic that several decisions share. */
+#ifndef AVXSPEC_ARITHMETIC_BPF_H
+#define AVXSPEC_ARITHMETIC_BPF_H
+
+#include "intf.h"
+
+static __always_inline u64 at_least_one(u64 n)
+{
+	return n ? n : 1;
+}
+
+static __always_inline u64 at_most(u64 n, u64 limit)
+{
+	return n < limit ? n : limit;
+}
+
+/* One step of a moving average; @weight of the newest value in 1/1024. */
+static __always_inline u64 moving_average(u64 average, u64 value, u64 weight)
+{
+	return (weight * value + (AVX_WHOLE - weight) * average) / AVX_WHOLE;
+}
+
+#endif /* AVXSPEC_ARITHMETIC_BPF_H */

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a task is, and what is hidden from it.
+ *
+ * Problem. AVX-512 is hidden from tasks on scalar CPUs so that the first wide
+ * instruction of a phase is noticed before it is executed. But not every fault is
+ * one: the C library's string functions have the same encoding, ld.so restores
+ * registers that are not visible, and who asks the CPU for its features must
+ * not be told less than there is, for that is asked once in the life of a
+ * program. And what has not been used yet must not be hidden at all.
+ *
+ * Mechanism. Nothing is hidden from a process before one of its tasks was seen
+ * with 512-bit vectors, which it then has detected before. From then on what
+ * faults is looked at. A wide instruction makes an AVX task of a scalar one. A
+ * light one costs nothing where it is, and the task is left visible for a time
+ * that doubles with each such fault, so that string functions cost a fault per
+ * back-off. A back-off is also a time in which wide instructions are not
+ * noticed, so it is not for tasks that use both: whoever faults for something
+ * light while its last wide instruction is still in memory becomes an AVX task as
+ * well, which is kept on AVX cores until that has faded.
+ *
+ * Limits. What a task does while it is visible on a scalar CPU is seen in samples
+ * only, whenever it is interrupted or switched out: wide_vectors_seen(). Code
+ * that uses zmm16 to zmm31 alone is never seen so, for the CPU does not tell how
+ * much of these is in use.
+ *
+ * Times of tasks are those for which they ran; the grace of a process is time on
+ * the wall.
+ */
+#ifndef AVXSPEC_CLASS_BPF_H
+#define AVXSPEC_CLASS_BPF_H
+
+#include "arithmetic.bpf.h"
+#include "decode.bpf.h"
+
+enum avx_class {
+	CLASS_DEFAULT, /* never seen with wide vectors */
+	CLASS_SCALAR,  /* has used them, does not now */
+	CLASS_AVX,     /* uses them now */
+};
+
+enum avx_role {
+	ROLE_SCALAR, /* a CPU for everything but AVX work */
+	ROLE_AVX,    /* an AVX core */
+};
+
+/* What a fault of something hidden was about. */
+enum avx_verdict {
+	VERDICT_WIDE,	   /* 512 bits: what all this is for */
+	VERDICT_LIGHT,	   /* the encoding of AVX-512, and no more than 256 bits */
+	VERDICT_DETECTION, /* CPUID, which tells what there is */
+	VERDICT_RESTORE,   /* XRSTOR of registers that were visible when saved */
+	VERDICT_OTHER,	   /* illegal, or out of reach of the decoder */
+	NR_VERDICTS,
+};
+
+#define TRAP_UD 6
+#define TRAP_GP 13
+
+/* What is known of a process; all zero at exec. */
+struct avx_process {
+	bool convicted; /* seen with 512-bit vectors */
+	bool exempt;	/* left alone, whatever it does */
+	u64 grace_end;	/* nothing is hidden before */
+};
+
+/* What a task is used to do; all zero for a new one. */
+struct avx_habit {
+	u32 class;	   /* enum avx_class */
+	bool mixed;	   /* an AVX task that is kept for its light faults */
+	bool wide_before;  /* it has used wide vectors, at @wide_at */
+	u64 wide_at;	   /* ... as far as was seen */
+	u64 visible_until; /* its back-off */
+	u64 backoff_ns;	   /* ... how long it was */
+};
+
+/* What is known when it is to be decided whether to hide. */
+struct avx_moment {
+	u64 ran; /* for how long the task has run */
+	u64 now; /* time on the wall */
+};
+
+static __always_inline enum avx_verdict verdict_of(int trapnr, const u8 code[INSN_BYTES],
+						   const struct avx_insn *insn)
+{
+	if (trapnr == TRAP_GP)
+		return code[0] == 0x0f && code[1] == 0xa2 ? VERDICT_DETECTION : VERDICT_RESTORE;
+	if (!is_avx512(insn))
+		return VERDICT_OTHER;
+	return insn->width == 512 ? VERDICT_WIDE : VERDICT_LIGHT;
+}
+
+/* Whether AVX-512 is hidden from a task that begins or goes on to run. */
+static __always_inline bool is_to_be_hidden(const struct avx_process *process,
+					    const struct avx_habit *habit, enum avx_role role,
+					    const struct avx_moment *at)
+{
+	return role == ROLE_SCALAR && habit->class != CLASS_AVX && process->convicted &&
+	       !process->exempt && at->now >= process->grace_end && at->ran >= habit->visible_until;
+}
+
+static __always_inline bool used_wide_lately(const struct avx_habit *habit,
+					     const struct avx_policy *policy, u64 ran)
+{
+	return habit->wide_before && ran - habit->wide_at <= policy->mixed_memory_ns;
+}
+
+static __always_inline void becomes_avx(struct avx_habit *habit)
+{
+	habit->class = CLASS_AVX;
+	habit->visible_until = 0;
+	habit->backoff_ns = 0;
+}
+
+/* The task, or its last instruction, needs wide vectors. */
+static __always_inline void wide_vectors_seen(struct avx_process *process, struct avx_habit *habit,
+					      u64 ran)
+{
+	process->convicted = true;
+	habit->wide_before = true;
+	habit->wide_at = ran;
+	becomes_avx(habit);
+}
+
+static __always_inline void back_off(struct avx_habit *habit, const struct avx_policy *policy,
+				     u64 ran)
+{
+	u64 longer = at_most(2 * habit->backoff_ns, policy->backoff_max_ns);
+
+	habit->backoff_ns = longer > policy->backoff_min_ns ? longer : policy->backoff_min_ns;
+	habit->visible_until = ran + habit->backoff_ns;
+}
+
+/* A fault; the class of the task may be another one afterwards. */
+static __always_inline void learn_from_fault(struct avx_process *process, struct avx_habit *habit,
+					     const struct avx_policy *policy,
+					     enum avx_verdict verdict, const struct avx_moment *at)
+{
+	switch (verdict) {
+	case VERDICT_WIDE:
+		wide_vectors_seen(process, habit, at->ran);
+		return;
+	case VERDICT_DETECTION:
+		process->grace_end = at->now + policy->detection_grace_ns;
+		return;
+	case VERDICT_LIGHT:
+		if (used_wide_lately(habit, policy, at->ran)) {
+			becomes_avx(habit);
+			habit->mixed = true;
+			return;
+		}
+		break;
+	default:
+		break;
+	}
+	back_off(habit, policy, at->ran);
+}
+
+/*
+ * Whether an AVX task may be a scalar one once remigrate.bpf.h finds its phase to
+ * be over: not if it would be back with its next string function.
+ */
+static __always_inline bool is_kept(const struct avx_habit *habit, const struct avx_policy *policy,
+				    u64 ran)
+{
+	return habit->mixed && used_wide_lately(habit, policy, ran);
+}
+
+/* Its phase is over. */
+static __always_inline void becomes_scalar(struct avx_habit *habit)
+{
+	habit->class = CLASS_SCALAR;
+	habit->mixed = false;
+}
+
+#endif /* AVXSPEC_CLASS_BPF_H */

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a task is taken for, and when it is scalar again.
+
+use proptest::prelude::*;
+
+use super::decode_test::{Insn, avx_decode_insn};
+use super::intf::{self, avx_policy};
+use crate::agent::policy;
+
+const US: u64 = 1000;
+const MS: u64 = 1000 * US;
+
+const DEFAULT: u32 = 0;
+const SCALAR: u32 = 1;
+const AVX: u32 = 2;
+
+const SCALAR_CPU: u32 = 0;
+const AVX_CPU: u32 = 1;
+
+const WIDE: u32 = 0;
+const LIGHT: u32 = 1;
+const DETECTION: u32 = 2;
+const RESTORE: u32 = 3;
+const OTHER: u32 = 4;
+
+const SYSCALL: u32 = 0;
+const SWITCH: u32 = 1;
+const TICK: u32 = 2;
+
+const TRAP_UD: i32 = 6;
+const TRAP_GP: i32 = 13;
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Process {
+    convicted: bool,
+    exempt: bool,
+    grace_end: u64,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Habit {
+    class: u32,
+    mixed: bool,
+    wide_before: bool,
+    wide_at: u64,
+    visible_until: u64,
+    backoff_ns: u64,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Phase {
+    began: u64,
+    used: u64,
+    ended: u64,
+    scalar: u64,
+    keep: u64,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    ran: u64,
+    now: u64,
+}
+
+mod native {
+    use super::{Habit, Insn, Moment, Phase, Process, avx_policy};
+
+    // SAFETY: the signatures repeat those of native.c, which build.rs links in.
+    unsafe extern "C" {
+        pub safe fn avx_verdict_of(trapnr: i32, code: &[u8; 16], insn: &Insn) -> u32;
+        pub safe fn avx_is_to_be_hidden(
+            process: &Process,
+            habit: &Habit,
+            role: u32,
+            at: &Moment,
+        ) -> bool;
+        pub safe fn avx_wide_vectors_seen(process: &mut Process, habit: &mut Habit, ran: u64);
+        pub safe fn avx_learn_from_fault(
+            process: &mut Process,
+            habit: &mut Habit,
+            policy: &avx_policy,
+            verdict: u32,
+            at: &Moment,
+        );
+        pub safe fn avx_is_kept(habit: &Habit, policy: &avx_policy, ran: u64) -> bool;
+        pub safe fn avx_becomes_scalar(habit: &mut Habit);
+        pub safe fn avx_phase_begins(phase: &mut Phase, policy: &avx_policy, ran: u64);
+        pub safe fn avx_phase_goes_on(phase: &mut Phase, ran: u64);
+        pub safe fn avx_phase_is_over(
+            phase: &Phase,
+            policy: &avx_policy,
+            boundary: u32,
+            ran: u64,
+        ) -> bool;
+        pub safe fn avx_phase_ends(phase: &mut Phase, ran: u64);
+    }
+}
+use native::*;
+
+fn verdict(trapnr: i32, code: &[u8]) -> u32 {
+    let mut bytes = [0; 16];
+    bytes[..code.len()].copy_from_slice(code);
+    avx_verdict_of(trapnr, &bytes, &avx_decode_insn(&bytes, code.len() as u32))
+}
+
+#[test]
+fn faults_are_told_apart() {
+    // vpaddd %zmm0,%zmm1,%zmm2; vmovdqu64 (%rsi),%ymm16; kmovd %k0,%eax
+    assert_eq!(verdict(TRAP_UD, &[0x62, 0xf1, 0x75, 0x48, 0xfe, 0xd0]), WIDE);
+    assert_eq!(verdict(TRAP_UD, &[0x62, 0xe1, 0xfe, 0x28, 0x6f, 0x06]), LIGHT);
+    assert_eq!(verdict(TRAP_UD, &[0xc5, 0xfb, 0x93, 0xc0]), LIGHT);
+    // ud2; vpaddd %ymm0,%ymm1,%ymm2, which needs AVX only
+    assert_eq!(verdict(TRAP_UD, &[0x0f, 0x0b]), OTHER);
+    assert_eq!(verdict(TRAP_UD, &[0xc5, 0xf5, 0xfe, 0xd0]), OTHER);
+    // cpuid; xrstor (%rsp)
+    assert_eq!(verdict(TRAP_GP, &[0x0f, 0xa2]), DETECTION);
+    assert_eq!(verdict(TRAP_GP, &[0x0f, 0xae, 0x2c, 0x24]), RESTORE);
+}
+
+/// A task of a process, and the time that it ran, which is all the time that passes.
+#[derive(Debug, Default)]
+struct Task {
+    process: Process,
+    habit: Habit,
+    phase: Phase,
+    ran: u64,
+    moves: u32,
+    faults: u32,
+    wide_on_scalar: u64,
+    scalar_on_avx: u64,
+    /// Whether it runs with AVX-512 hidden, which is decided when it begins to run.
+    hidden: bool,
+}
+
+impl Task {
+    fn moment(&self) -> Moment {
+        Moment { ran: self.ran, now: self.ran }
+    }
+
+    fn look(&mut self) {
+        let role = if self.habit.class == AVX { AVX_CPU } else { SCALAR_CPU };
+        self.hidden = avx_is_to_be_hidden(&self.process, &self.habit, role, &self.moment());
+    }
+
+    fn becomes_avx(&mut self, policy: &avx_policy) {
+        avx_phase_begins(&mut self.phase, policy, self.ran);
+        self.moves += 1;
+        self.hidden = false;
+    }
+
+    fn fault(&mut self, policy: &avx_policy, verdict: u32) {
+        self.faults += 1;
+        self.hidden = false;
+        avx_learn_from_fault(
+            &mut self.process,
+            &mut self.habit,
+            policy,
+            verdict,
+            &Moment { ran: self.ran, now: self.ran },
+        );
+        if self.habit.class == AVX {
+            self.becomes_avx(policy);
+        }
+    }
+
+    /// What is seen of the registers in the middle of something.
+    fn sample(&mut self, policy: &avx_policy) {
+        if self.habit.class == AVX {
+            avx_phase_goes_on(&mut self.phase, self.ran);
+        }
+        let was = self.habit.class;
+        avx_wide_vectors_seen(&mut self.process, &mut self.habit, self.ran);
+        if was != AVX {
+            self.becomes_avx(policy);
+        }
+    }
+
+    fn runs(&mut self, ns: u64, is_wide: bool) {
+        let on_avx = self.habit.class == AVX;
+        self.ran += ns;
+        self.wide_on_scalar += if is_wide && !on_avx { ns } else { 0 };
+        self.scalar_on_avx += if !is_wide && on_avx { ns } else { 0 };
+    }
+
+    fn wide(&mut self, policy: &avx_policy, ns: u64) {
+        if self.hidden {
+            self.fault(policy, WIDE);
+        }
+        self.runs(ns, true);
+    }
+
+    fn light(&mut self, policy: &avx_policy) {
+        if self.hidden {
+            self.fault(policy, LIGHT);
+        }
+    }
+
+    fn boundary(&mut self, policy: &avx_policy, boundary: u32) {
+        if self.habit.class == AVX
+            && avx_phase_is_over(&self.phase, policy, boundary, self.ran)
+            && !avx_is_kept(&self.habit, policy, self.ran)
+        {
+            avx_phase_ends(&mut self.phase, self.ran);
+            avx_becomes_scalar(&mut self.habit);
+            self.moves += 1;
+        }
+        self.look();
+    }
+}
+
+#[test]
+fn nothing_is_hidden_from_a_process_that_never_used_it() {
+    let mut task = Task::default();
+    task.look();
+    assert!(!task.hidden && task.habit.class == DEFAULT);
+    task.sample(&policy::standard());
+    task.boundary(&policy::standard(), SYSCALL);
+    assert!(task.hidden && task.habit.class == SCALAR);
+}
+
+proptest! {
+    #[test]
+    fn only_scalar_cpus_hide_and_only_from_the_convicted(
+        convicted: bool, exempt: bool, class in 0u32..3, role in 0u32..2,
+        grace_end in 0u64..3, visible_until in 0u64..3,
+    ) {
+        let process = Process { convicted, exempt, grace_end };
+        let habit = Habit { class, visible_until, ..Habit::default() };
+        let hidden = avx_is_to_be_hidden(&process, &habit, role, &Moment { ran: 1, now: 1 });
+        let expected = convicted && !exempt && class != AVX && role == SCALAR_CPU
+            && grace_end <= 1 && visible_until <= 1;
+        prop_assert_eq!(hidden, expected);
+    }
+}
+
+#[test]
+fn string_functions_cost_a_fault_per_back_off_and_no_move() {
+    let policy = policy::standard();
+    let mut task =
+        Task { process: Process { convicted: true, ..Process::default() }, ..Task::default() };
+    for _ in 0..100_000 {
+        task.look();
+        task.light(&policy);
+        task.runs(100 * US, false);
+    }
+    // 10 s at 100 ms, and the shorter ones before.
+    assert!((100..=110).contains(&task.faults), "{}", task.faults);
+    assert_eq!(task.moves, 0);
+}
+
+#[test]
+fn whoever_asks_for_features_sees_them() {
+    let policy = policy::standard();
+    let mut task =
+        Task { process: Process { convicted: true, ..Process::default() }, ..Task::default() };
+    task.look();
+    assert!(task.hidden);
+    task.fault(&policy, DETECTION);
+    task.look();
+    assert!(!task.hidden && task.habit == Habit::default());
+    task.runs(policy.detection_grace_ns, false);
+    task.look();
+    assert!(task.hidden);
+}
+
+/// Scalar work with string functions, a burst, a system call, which is sampled
+/// every millisecond.
+fn alternate(
+    policy: &avx_policy,
+    scalar_ns: u64,
+    wide_ns: u64,
+    strings: bool,
+    rounds: u64,
+) -> Task {
+    let mut task = Task::default();
+    let mut sampled_at = 0;
+    for _ in 0..rounds {
+        if strings {
+            task.light(policy);
+        }
+        task.runs(scalar_ns, false);
+        task.wide(policy, wide_ns);
+        if task.ran - sampled_at >= MS {
+            sampled_at = task.ran;
+            task.sample(policy);
+        }
+        task.boundary(policy, SYSCALL);
+    }
+    task
+}
+
+#[test]
+fn bursts_between_scalar_work_go_to_avx_cores_alone() {
+    let policy = policy::standard();
+    let task = alternate(&policy, 900 * US, 100 * US, false, 1000);
+    assert!(task.wide_on_scalar <= MS, "{task:?}");
+    assert!(task.scalar_on_avx <= MS, "{task:?}");
+    assert_eq!(task.moves, 2000);
+}
+
+#[test]
+fn string_functions_between_bursts_hide_no_burst() {
+    let policy = policy::standard();
+    let task = alternate(&policy, 900 * US, 100 * US, true, 1000);
+    let wide = 1000 * 100 * US;
+    assert!(task.wide_on_scalar * 20 <= wide, "{task:?}");
+    assert!(task.habit.mixed && task.moves < 20, "{task:?}");
+}
+
+#[test]
+fn a_mixed_task_that_stops_to_be_one_is_let_go() {
+    let policy = policy::standard();
+    let mut task = alternate(&policy, 900 * US, 100 * US, true, 100);
+    for _ in 0..1000 {
+        task.light(&policy);
+        task.runs(MS, false);
+        task.boundary(&policy, SYSCALL);
+    }
+    assert_eq!(task.habit.class, SCALAR);
+    assert!(!task.habit.mixed && task.scalar_on_avx <= 400 * MS, "{task:?}");
+}
+
+/// Quick alternation is worth no moves: they are bounded by the retries.
+#[test]
+fn nobody_plays_ping_pong() {
+    let policy = policy::standard();
+    let rounds = 10_000_000_000 / (20 * US);
+    let task = alternate(&policy, 10 * US, 10 * US, false, rounds);
+    // 10 s: one pair of moves a second, and those before that was learnt.
+    assert!(task.moves <= 2 * 10 + 40, "{}", task.moves);
+    assert!(task.wide_on_scalar <= MS, "{task:?}");
+}
+
+#[test]
+fn changed_ways_are_found_out() {
+    let policy = policy::standard();
+    let mut task = alternate(&policy, 10 * US, 10 * US, false, 100_000);
+    let before = task.scalar_on_avx;
+    for _ in 0..5000 {
+        task.runs(900 * US, false);
+        task.wide(&policy, 100 * US);
+        task.boundary(&policy, SYSCALL);
+    }
+    // A second until it is tried again, and little after.
+    assert!(task.scalar_on_avx - before <= 1100 * MS, "{task:?}");
+}
+
+#[test]
+fn each_method_ends_a_phase_at_its_own_boundary() {
+    let methods = [
+        (intf::avx_return_method_RETURN_SYSCALL, vec![SYSCALL]),
+        (intf::avx_return_method_RETURN_SWITCH, vec![SWITCH]),
+        (intf::avx_return_method_RETURN_TIMEOUT, vec![]),
+        (intf::avx_return_method_RETURN_ADAPTIVE, vec![SYSCALL]),
+    ];
+    for (return_method, ending) in methods {
+        let policy = avx_policy { return_method, ..policy::standard() };
+        let mut phase = Phase::default();
+        avx_phase_begins(&mut phase, &policy, 7);
+        avx_phase_goes_on(&mut phase, 9);
+        for boundary in [SYSCALL, SWITCH, TICK] {
+            let just_before = 9 + policy.return_timeout_ns - 1;
+            let ends = ending.contains(&boundary);
+            assert_eq!(avx_phase_is_over(&phase, &policy, boundary, just_before), ends);
+            assert!(avx_phase_is_over(&phase, &policy, boundary, just_before + 1));
+        }
+    }
+}

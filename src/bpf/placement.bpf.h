@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which CPUs are AVX cores.
+ *
+ * Problem. Siblings of a core share its clock, so half a core of AVX work spoils
+ * the other half. Tasks that go to an AVX core and back want to stay near their
+ * caches. And every CPU that changes its role moves the tasks that are there.
+ *
+ * Mechanism. The set changes by one CPU at a time, the best of all that may be
+ * added or removed, by what is known of each: a core that was begun is finished
+ * first, both ways; then the node and the last level cache decide, as the policy
+ * has it; then who is there; then the number, so that the answer is the same
+ * every time. CPUs with low numbers are added last, since interrupts prefer them.
+ *
+ * Limits. Nothing moves between nodes once it is placed; a set that was packed
+ * and lost a CPU to hotplug is completed where there is room.
+ */
+#ifndef AVXSPEC_PLACEMENT_BPF_H
+#define AVXSPEC_PLACEMENT_BPF_H
+
+#include "intf.h"
+
+/* A CPU that may be added to the set, or removed. */
+struct avx_candidate {
+	u32 cpu;
+	u32 core_cpus; /* usable CPUs of its core, with itself */
+	u32 core_avx;  /* ... that are AVX cores */
+	u32 llc_avx;   /* AVX cores that share its last level cache */
+	u32 node_avx;  /* ... its node */
+	bool busy;     /* somebody would have to move */
+};
+
+/* Some of its core are AVX cores, and some are not. */
+static __always_inline bool is_half_done(const struct avx_candidate *it)
+{
+	return it->core_avx && it->core_avx < it->core_cpus;
+}
+
+static __always_inline bool is_better_to_add(const struct avx_candidate *a,
+					     const struct avx_candidate *b, u32 placement)
+{
+	if (is_half_done(a) != is_half_done(b))
+		return is_half_done(a);
+	if (a->node_avx != b->node_avx)
+		return (a->node_avx > b->node_avx) == (placement == PLACEMENT_PACK);
+	if (a->llc_avx != b->llc_avx)
+		return a->llc_avx > b->llc_avx;
+	if (a->busy != b->busy)
+		return b->busy;
+	return a->cpu > b->cpu;
+}
+
+static __always_inline bool is_better_to_remove(const struct avx_candidate *a,
+						const struct avx_candidate *b, u32 placement)
+{
+	if (is_half_done(a) != is_half_done(b))
+		return is_half_done(a);
+	if (a->node_avx != b->node_avx)
+		return (a->node_avx < b->node_avx) == (placement == PLACEMENT_PACK);
+	if (a->llc_avx != b->llc_avx)
+		return a->llc_avx < b->llc_avx;
+	if (a->busy != b->busy)
+		return b->busy;
+	return a->cpu < b->cpu;
+}
+
+#endif /* AVXSPEC_PLACEMENT_BPF_H */

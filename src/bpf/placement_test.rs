@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which CPUs become AVX cores, on machines of all shapes.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::intf;
+
+const PACK: u32 = intf::avx_placement_method_PLACEMENT_PACK;
+const SPREAD: u32 = intf::avx_placement_method_PLACEMENT_SPREAD;
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    cpu: u32,
+    core_cpus: u32,
+    core_avx: u32,
+    llc_avx: u32,
+    node_avx: u32,
+    busy: bool,
+}
+
+mod native {
+    use super::Candidate;
+
+    // SAFETY: the signatures repeat those of native.c, which build.rs links in.
+    unsafe extern "C" {
+        pub safe fn avx_is_better_to_add(a: &Candidate, b: &Candidate, placement: u32) -> bool;
+        pub safe fn avx_is_better_to_remove(a: &Candidate, b: &Candidate, placement: u32) -> bool;
+    }
+}
+use native::*;
+
+#[derive(Debug, Clone, Copy)]
+struct Cpu {
+    core: u32,
+    llc: u32,
+    node: u32,
+    usable: bool,
+    busy: bool,
+    is_avx: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Machine {
+    cpus: Vec<Cpu>,
+    placement: u32,
+}
+
+impl Machine {
+    /// Siblings are numbered as servers do it: first one of each core, then the others.
+    fn new(placement: u32, nodes: u32, llcs: u32, cores: u32, threads: u32) -> Self {
+        let nr_cores = nodes * llcs * cores;
+        let cpus = (0..nr_cores * threads)
+            .map(|cpu| {
+                let core = cpu % nr_cores;
+                let llc = core / cores;
+                let node = llc / llcs;
+                Cpu { core, llc, node, usable: true, busy: false, is_avx: false }
+            })
+            .collect();
+        Self { cpus, placement }
+    }
+
+    fn count(&self, those: impl Fn(&Cpu) -> bool) -> u32 {
+        self.cpus.iter().filter(|cpu| those(cpu)).count() as u32
+    }
+
+    fn candidate(&self, number: usize) -> Candidate {
+        let cpu = self.cpus[number];
+        Candidate {
+            cpu: number as u32,
+            core_cpus: self.count(|other| other.usable && other.core == cpu.core),
+            core_avx: self.count(|other| other.is_avx && other.core == cpu.core),
+            llc_avx: self.count(|other| other.is_avx && other.llc == cpu.llc),
+            node_avx: self.count(|other| other.is_avx && other.node == cpu.node),
+            busy: cpu.busy,
+        }
+    }
+
+    /// The best of all, whatever the order in which they are looked at.
+    fn best(
+        &self,
+        is_avx: bool,
+        better: extern "C" fn(&Candidate, &Candidate, u32) -> bool,
+    ) -> Option<usize> {
+        let candidates: Vec<Candidate> = (0..self.cpus.len())
+            .filter(|&cpu| self.cpus[cpu].usable && self.cpus[cpu].is_avx == is_avx)
+            .map(|cpu| self.candidate(cpu))
+            .collect();
+        let best = |a: Candidate, b: Candidate| if better(&b, &a, self.placement) { b } else { a };
+        let forwards = candidates.iter().copied().reduce(best)?.cpu;
+        let backwards = candidates.iter().rev().copied().reduce(best)?.cpu;
+        assert_eq!(forwards, backwards);
+        Some(forwards as usize)
+    }
+
+    fn add(&mut self) -> Option<usize> {
+        extern "C" fn better(a: &Candidate, b: &Candidate, placement: u32) -> bool {
+            avx_is_better_to_add(a, b, placement)
+        }
+        let cpu = self.best(false, better)?;
+        self.cpus[cpu].is_avx = true;
+        Some(cpu)
+    }
+
+    fn remove(&mut self) -> Option<usize> {
+        extern "C" fn better(a: &Candidate, b: &Candidate, placement: u32) -> bool {
+            avx_is_better_to_remove(a, b, placement)
+        }
+        let cpu = self.best(true, better)?;
+        self.cpus[cpu].is_avx = false;
+        Some(cpu)
+    }
+
+    fn per(&self, of: impl Fn(&Cpu) -> u32, those: impl Fn(&Cpu) -> bool) -> BTreeMap<u32, u32> {
+        let mut counts = BTreeMap::new();
+        self.cpus
+            .iter()
+            .for_each(|cpu| *counts.entry(of(cpu)).or_insert(0) += u32::from(those(cpu)));
+        counts
+    }
+
+    fn usable(&self) -> u32 {
+        self.count(|cpu| cpu.usable)
+    }
+
+    /// What holds of a set that only grew, or grew and then only shrank.
+    fn check(&self) {
+        assert_eq!(self.count(|cpu| cpu.is_avx && !cpu.usable), 0);
+        let all = self.per(|cpu| cpu.core, |cpu| cpu.usable);
+        let avx = self.per(|cpu| cpu.core, |cpu| cpu.is_avx);
+        let half_done = avx.iter().filter(|&(core, &n)| n > 0 && n < all[core]).count();
+        assert!(half_done <= 1, "{half_done} cores half done");
+
+        let room = self.per(|cpu| cpu.node, |cpu| cpu.usable);
+        let used = self.per(|cpu| cpu.node, |cpu| cpu.is_avx);
+        let largest_core = all.values().copied().max().unwrap_or(0);
+        if self.placement == PACK {
+            let begun = used.iter().filter(|&(node, &n)| n > 0 && n < room[node]).count();
+            assert!(begun <= 1, "{begun} nodes begun");
+        } else {
+            let least = used.iter().filter(|&(node, &n)| n < room[node]).map(|(_, &n)| n).min();
+            let most = used.values().copied().max().unwrap_or(0);
+            assert!(most <= least.unwrap_or(most) + largest_core, "{used:?}");
+        }
+    }
+}
+
+fn machines() -> impl Strategy<Value = Machine> {
+    let shape = (prop_oneof![Just(PACK), Just(SPREAD)], 1u32..=8, 1u32..=2, 1u32..=5, 1u32..=2);
+    let machine = shape.prop_map(|(placement, nodes, llcs, cores, threads)| {
+        Machine::new(placement, nodes, llcs, cores, threads)
+    });
+    // Offline holes, siblings that are off, and CPUs where somebody is.
+    (machine, prop::collection::vec((0u8..8, any::<bool>()), 160)).prop_map(
+        |(mut machine, states)| {
+            for (cpu, (hole, busy)) in machine.cpus.iter_mut().zip(states) {
+                cpu.usable = hole > 0;
+                cpu.busy = busy;
+            }
+            machine
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn sets_are_made_of_whole_cores_on_the_right_nodes(mut machine in machines()) {
+        for _ in 0..machine.usable() {
+            prop_assert!(machine.add().is_some());
+            machine.check();
+        }
+        prop_assert_eq!(machine.add(), None);
+        for _ in 0..machine.usable() {
+            prop_assert!(machine.remove().is_some());
+        }
+        prop_assert_eq!(machine.remove(), None);
+    }
+
+    #[test]
+    fn what_was_removed_is_what_comes_back(mut machine in machines(), size in 0u32..40) {
+        machine.cpus.iter_mut().for_each(|cpu| (cpu.usable, cpu.busy) = (true, false));
+        (0..size).for_each(|_| _ = machine.add());
+        if let Some(removed) = machine.remove() {
+            prop_assert_eq!(machine.add(), Some(removed));
+        }
+    }
+}
+
+fn added(machine: &mut Machine, count: usize) -> Vec<usize> {
+    (0..count).map_while(|_| machine.add()).collect()
+}
+
+#[test]
+fn odd_machines_are_served() {
+    let mut alone = Machine::new(PACK, 1, 1, 1, 1);
+    assert_eq!(added(&mut alone, 2), [0]);
+
+    let mut three = Machine::new(PACK, 1, 1, 3, 1);
+    assert_eq!(added(&mut three, 4), [2, 1, 0]);
+
+    // 4 cores; the siblings of the first two are off.
+    let mut uneven = Machine::new(PACK, 1, 1, 4, 2);
+    uneven.cpus[4].usable = false;
+    uneven.cpus[5].usable = false;
+    assert_eq!(added(&mut uneven, 6), [7, 3, 6, 2, 1, 0]);
+
+    let mut nodes = Machine::new(SPREAD, 8, 1, 2, 2);
+    let first: Vec<u32> = added(&mut nodes, 16).iter().map(|&cpu| nodes.cpus[cpu].node).collect();
+    assert_eq!(first, [7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0]);
+
+    let mut large = Machine::new(PACK, 8, 1, 32, 2);
+    assert_eq!(added(&mut large, 64).iter().filter(|&&cpu| large.cpus[cpu].node == 7).count(), 64);
+    large.check();
+}
+
+#[test]
+fn whoever_idles_is_taken_first_and_let_go_first() {
+    let mut machine = Machine::new(PACK, 1, 1, 4, 1);
+    machine.cpus[3].busy = true;
+    assert_eq!(added(&mut machine, 3), [2, 1, 0]);
+    machine.cpus[0].busy = true;
+    assert_eq!(machine.remove(), Some(1));
+}

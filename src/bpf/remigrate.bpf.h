@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * When an AVX task is scalar again.
+ *
+ * Problem. The first wide instruction of a phase announces itself, the last one
+ * does not. A task that stays too long runs scalar code at a low clock, and takes
+ * the place of others; one that leaves too early comes back at once, and has
+ * moved twice for nothing.
+ *
+ * Mechanism. Of the published heuristics the next system call was the best: the
+ * library that does the wide work returns to a program that does something with
+ * the result. The adaptive method does the same, and learns how long each task
+ * then stays scalar. While that is too short to be worth two moves the task is
+ * kept over its system calls, and tried again after a while that doubles each
+ * time, up to a bound. So a task that alternates quickly moves rarely, and one
+ * that changes its ways is found out.
+ *
+ * All times are those for which the task ran: asleep it is in nobody's way.
+ */
+#ifndef AVXSPEC_REMIGRATE_BPF_H
+#define AVXSPEC_REMIGRATE_BPF_H
+
+#include "arithmetic.bpf.h"
+
+/* What happened to a task that may be the end of its phase. */
+enum avx_boundary {
+	BOUNDARY_SYSCALL, /* it made a system call */
+	BOUNDARY_SWITCH,  /* it was switched out */
+	BOUNDARY_TICK,	  /* time passed */
+};
+
+/* What is known of a task's phases; all zero for one that had none. */
+struct avx_phase {
+	u64 began;  /* the present or last phase */
+	u64 used;   /* wide vectors were seen to be in use the last time */
+	u64 ended;  /* the last phase; 0 if there was none */
+	u64 scalar; /* moving average of how long it was scalar in between */
+	u64 keep;   /* for how long it is not worth to let it go */
+};
+
+/* One long time shall not make many short ones forgotten. */
+#define LONG_ENOUGH 4
+
+static __always_inline bool is_worthwhile(const struct avx_phase *phase,
+					  const struct avx_policy *policy)
+{
+	return !phase->ended || phase->scalar >= policy->worthwhile_ns;
+}
+
+/* The task needs wide vectors, having run for @ran, and is an AVX task from now on. */
+static __always_inline void phase_begins(struct avx_phase *phase, const struct avx_policy *policy,
+					 u64 ran)
+{
+	if (phase->ended) {
+		u64 scalar = at_most(ran - phase->ended, LONG_ENOUGH * policy->worthwhile_ns);
+
+		phase->scalar = moving_average(phase->scalar, scalar, AVX_WHOLE / 4);
+		phase->keep = is_worthwhile(phase, policy)
+				      ? 0
+				      : at_most(2 * phase->keep + policy->worthwhile_ns,
+						policy->retry_max_ns);
+	} else {
+		/* As long as nothing is known, it is taken to be worthwhile. */
+		phase->scalar = LONG_ENOUGH * policy->worthwhile_ns;
+	}
+	phase->began = ran;
+	phase->used = ran;
+}
+
+/* Wide vectors are still, or again, in use. */
+static __always_inline void phase_goes_on(struct avx_phase *phase, u64 ran)
+{
+	phase->used = ran;
+}
+
+static __always_inline bool phase_is_over(const struct avx_phase *phase,
+					  const struct avx_policy *policy,
+					  enum avx_boundary boundary, u64 ran)
+{
+	if (ran - phase->used >= policy->return_timeout_ns)
+		return true;
+
+	switch (policy->return_method) {
+	case RETURN_SYSCALL:
+		return boundary == BOUNDARY_SYSCALL;
+	case RETURN_SWITCH:
+		return boundary == BOUNDARY_SWITCH;
+	case RETURN_ADAPTIVE:
+		return boundary == BOUNDARY_SYSCALL && ran - phase->began >= phase->keep;
+	default:
+		return false;
+	}
+}
+
+/* The task is scalar from now on. */
+static __always_inline void phase_ends(struct avx_phase *phase, u64 ran)
+{
+	phase->ended = ran ? ran : 1;
+}
+
+#endif /* AVXSPEC_REMIGRATE_BPF_H */

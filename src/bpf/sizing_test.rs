@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The number of AVX cores, against programs that want them.
+
+use super::intf::{self, avx_policy};
+use crate::agent::policy;
+
+const MS: u64 = 1_000_000;
+const STEP: u64 = MS / 10;
+const LOOK: u64 = 10 * MS;
+const SECOND: u64 = 1000 * MS;
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Demand {
+    elapsed_ns: u64,
+    total_ns: u64,
+    avx_ns: u64,
+    wait_ns: u64,
+    nr_waits: u64,
+    nr_cpus: u32,
+    granule: u32,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Sizing {
+    now: u64,
+    grown_at: u64,
+    needed_at: u64,
+    total: u64,
+    avx: u64,
+    demand: u64,
+    nr_avx: u32,
+}
+
+mod native {
+    use super::{Demand, Sizing, avx_policy};
+
+    // SAFETY: the signatures repeat those of native.c, which build.rs links in.
+    unsafe extern "C" {
+        pub safe fn avx_size_avx_set(
+            sizing: &mut Sizing,
+            policy: &avx_policy,
+            demand: &Demand,
+        ) -> u32;
+        pub safe fn avx_first_need(
+            sizing: &mut Sizing,
+            policy: &avx_policy,
+            demand: &Demand,
+        ) -> u32;
+    }
+}
+use native::*;
+
+/// A thread that alternates: so much scalar work, then so much with wide vectors.
+#[derive(Debug, Clone, Copy)]
+struct Thread {
+    scalar_ns: u64,
+    wide_ns: u64,
+    /// What is left of the present phase, and which one that is.
+    left: u64,
+    is_wide: bool,
+    waits: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default, Clone, Copy)]
+struct Result {
+    /// The sum over time of the AVX cores, and of the time that wide work ran.
+    avx_cpu_ns: u64,
+    wide_ns: u64,
+    wait_ns: u64,
+    bursts: u64,
+    changes: u32,
+    largest: u32,
+}
+
+impl Result {
+    fn mean_size(&self, ns: u64) -> f64 {
+        self.avx_cpu_ns as f64 / ns as f64
+    }
+
+    fn mean_wait_us(&self) -> f64 {
+        self.wait_ns as f64 / 1000.0 / self.bursts.max(1) as f64
+    }
+}
+
+/// A machine on which wide work runs on AVX cores, first come, first served, and
+/// all else finds a place.
+struct Machine {
+    policy: avx_policy,
+    sizing: Sizing,
+    shape: Demand,
+    since_look: Demand,
+    threads: Vec<Thread>,
+    now: u64,
+    result: Result,
+}
+
+impl Machine {
+    fn new(policy: avx_policy, nr_cpus: u32, granule: u32) -> Self {
+        let shape = Demand { nr_cpus, granule, ..Demand::default() };
+        let (sizing, threads) = (Sizing::default(), Vec::new());
+        let (since_look, result) = (shape, Result::default());
+        Self { policy, sizing, shape, since_look, threads, now: 0, result }
+    }
+
+    /// So many threads from now on, out of step with each other.
+    fn threads(&mut self, count: usize, scalar_ns: u64, wide_ns: u64) {
+        self.threads.truncate(count);
+        for n in self.threads.len()..count {
+            let left = (n as u64 * 7 * STEP) % scalar_ns + STEP;
+            self.threads.push(Thread { scalar_ns, wide_ns, left, is_wide: false, waits: false });
+        }
+    }
+
+    fn resize(&mut self, size: impl FnOnce(&mut Sizing, &avx_policy, &Demand) -> u32) {
+        let before = self.sizing.nr_avx;
+        let after = size(&mut self.sizing, &self.policy, &self.since_look);
+        assert!(after <= self.shape.nr_cpus);
+        self.result.changes += u32::from(after != before);
+        self.result.largest = self.result.largest.max(after);
+    }
+
+    fn step(&mut self) {
+        if self.threads.iter().any(|thread| thread.is_wide) {
+            self.resize(|sizing, policy, demand| avx_first_need(sizing, policy, demand));
+        }
+        let mut free = self.sizing.nr_avx;
+        for thread in &mut self.threads {
+            thread.waits = thread.is_wide && free == 0;
+            free -= u32::from(thread.is_wide && !thread.waits);
+            if thread.waits {
+                self.since_look.wait_ns += STEP;
+                self.result.wait_ns += STEP;
+                continue;
+            }
+            self.since_look.total_ns += STEP;
+            if thread.is_wide {
+                self.since_look.avx_ns += STEP;
+                self.result.wide_ns += STEP;
+            }
+            thread.left = thread.left.saturating_sub(STEP);
+            if thread.left == 0 {
+                self.since_look.nr_waits += u64::from(thread.is_wide);
+                self.result.bursts += u64::from(thread.is_wide);
+                thread.is_wide = !thread.is_wide;
+                thread.left = if thread.is_wide { thread.wide_ns } else { thread.scalar_ns };
+            }
+        }
+        // Who waited is first the next time.
+        let mut running: Vec<Thread> = Vec::new();
+        self.threads.retain(|thread| {
+            thread.waits || {
+                running.push(*thread);
+                false
+            }
+        });
+        self.threads.append(&mut running);
+
+        self.now += STEP;
+        self.since_look.elapsed_ns += STEP;
+        self.result.avx_cpu_ns += u64::from(self.sizing.nr_avx) * STEP;
+        if self.since_look.elapsed_ns == LOOK {
+            self.resize(|sizing, policy, demand| avx_size_avx_set(sizing, policy, demand));
+            self.since_look = self.shape;
+        }
+    }
+
+    /// Runs for so long; what came of it.
+    fn run(&mut self, ns: u64) -> Result {
+        self.result = Result::default();
+        let end = self.now + ns;
+        while self.now < end {
+            self.step();
+        }
+        self.result
+    }
+}
+
+fn policy_with(change: impl FnOnce(&mut avx_policy)) -> avx_policy {
+    let mut policy = policy::standard();
+    change(&mut policy);
+    policy
+}
+
+fn by_share(alpha: u32) -> avx_policy {
+    policy_with(|policy| {
+        policy.sizing = intf::avx_sizing_method_SIZING_SHARE;
+        policy.share_alpha = alpha;
+    })
+}
+
+/// Twenty threads with a tenth of wide work each need two CPUs.
+const SCALAR: u64 = 18 * STEP;
+const WIDE: u64 = 2 * STEP;
+
+#[test]
+fn a_step_is_met_at_once_and_kept() {
+    let mut machine = Machine::new(policy::standard(), 16, 1);
+    machine.threads(20, SCALAR, WIDE);
+    let rise = machine.run(200 * MS);
+    assert!(rise.largest <= 4, "{rise:?}");
+
+    let settled = machine.run(SECOND);
+    assert!((2.0..=4.0).contains(&settled.mean_size(SECOND)), "{settled:?}");
+    assert!(settled.mean_wait_us() < 200.0 && settled.changes <= 1, "{settled:?}");
+
+    machine.threads(0, SCALAR, WIDE);
+    let fall = machine.run(SECOND);
+    assert_eq!(machine.sizing.nr_avx, 0, "{fall:?}");
+    assert!(fall.changes <= 4);
+}
+
+#[test]
+fn nobody_is_an_avx_core_where_there_is_no_such_work() {
+    let mut machine = Machine::new(policy::standard(), 16, 2);
+    machine.threads(40, SCALAR, 0);
+    machine.threads.iter_mut().for_each(|thread| thread.left = u64::MAX);
+    assert_eq!(machine.run(SECOND).avx_cpu_ns, 0);
+}
+
+#[test]
+fn the_first_need_is_met_before_the_next_look() {
+    let mut machine = Machine::new(policy::standard(), 16, 2);
+    machine.threads(1, STEP, STEP);
+    machine.run(3 * STEP);
+    assert_eq!(machine.sizing.nr_avx, 2);
+    assert_eq!(machine.result.wait_ns, 0);
+}
+
+#[test]
+fn a_ramp_is_followed_up_and_down() {
+    let mut machine = Machine::new(policy::standard(), 16, 1);
+    let up = 0..=80;
+    let down = (0..80).rev();
+    let mut changes = 0;
+    for count in up.chain(down) {
+        machine.threads(count, SCALAR, WIDE);
+        changes += machine.run(50 * MS).changes;
+        let needed = count as f64 / 10.0;
+        let size = f64::from(machine.sizing.nr_avx);
+        // Half used at least, but for what the dwell time holds back.
+        assert!(size >= needed.floor() && size <= 2.0 * needed + 5.0, "{size} for {needed}");
+    }
+    assert!(changes <= 30, "{changes} changes");
+}
+
+#[test]
+fn rare_bursts_do_not_move_the_set() {
+    let mut machine = Machine::new(policy::standard(), 16, 1);
+    machine.threads(8, 99 * MS, MS);
+    machine.threads.iter_mut().for_each(|thread| thread.left = 10 * MS);
+    machine.run(SECOND);
+    let later = machine.run(5 * SECOND);
+    assert!(later.changes == 0 && later.largest == 1, "{later:?}");
+}
+
+/// Another number of threads every 30 ms.
+fn noise(policy: avx_policy, granule: u32) -> Result {
+    let mut machine = Machine::new(policy, 16, granule);
+    let mut random = 1u64;
+    let mut total = Result::default();
+    for _ in 0..300 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        machine.threads(10 + random as usize % 30, SCALAR, WIDE);
+        let part = machine.run(30 * MS);
+        total.avx_cpu_ns += part.avx_cpu_ns;
+        total.wait_ns += part.wait_ns;
+        total.bursts += part.bursts;
+        total.changes += part.changes;
+    }
+    total
+}
+
+#[test]
+fn noise_changes_little() {
+    for granule in [1, 2] {
+        let found = noise(policy::standard(), granule);
+        assert!(found.changes <= 2 * 9, "{granule}: {found:?}");
+        assert!(found.mean_wait_us() < 200.0, "{granule}: {found:?}");
+    }
+}
+
+/// Whatever the weight of the newest value.
+#[test]
+fn the_published_method_changes_more_or_makes_work_wait() {
+    let ours = noise(policy::standard(), 1);
+    for alpha in [2, 8, 32, 128, 512] {
+        let theirs = noise(by_share(alpha), 1);
+        assert!(
+            theirs.changes > 5 * ours.changes || theirs.mean_wait_us() > 5.0 * ours.mean_wait_us(),
+            "{alpha}: {theirs:?}, ours {ours:?}"
+        );
+    }
+}
+
+/// Where CPUs idle, the share of the time is not the share of the machine.
+#[test]
+fn the_published_method_takes_more_cores_of_a_machine_that_is_not_full() {
+    let run = |policy| {
+        let mut machine = Machine::new(policy, 64, 1);
+        machine.threads(8, 10 * STEP, 10 * STEP);
+        machine.run(SECOND);
+        machine.run(SECOND)
+    };
+    let (ours, theirs) = (run(policy::standard()), run(by_share(32)));
+    assert!(ours.avx_cpu_ns * 3 < theirs.avx_cpu_ns, "{ours:?} {theirs:?}");
+    assert!(ours.mean_wait_us() < 200.0, "{ours:?}");
+}
+
+#[test]
+fn a_fixed_number_stays_that() {
+    let policy = policy_with(|policy| {
+        policy.sizing = intf::avx_sizing_method_SIZING_STATIC;
+        policy.avx_cpus = 3;
+    });
+    let mut machine = Machine::new(policy, 2, 1);
+    machine.run(LOOK);
+    assert_eq!(machine.sizing.nr_avx, 2);
+
+    let mut machine = Machine::new(policy, 16, 1);
+    machine.threads(40, SCALAR, WIDE);
+    machine.run(SECOND);
+    assert_eq!((machine.sizing.nr_avx, machine.result.largest), (3, 3));
+}
+
+#[test]
+fn the_published_method_gives_the_share_of_the_time() {
+    let policy = by_share(1);
+    let demand = Demand {
+        elapsed_ns: LOOK,
+        total_ns: 10 * LOOK,
+        avx_ns: LOOK,
+        nr_cpus: 40,
+        granule: 1,
+        ..Demand::default()
+    };
+    let mut sizing = Sizing::default();
+    for _ in 0..20_000 {
+        avx_size_avx_set(&mut sizing, &policy, &demand);
+    }
+    assert_eq!(sizing.nr_avx, 4);
+    assert_eq!(
+        avx_size_avx_set(
+            &mut Sizing::default(),
+            &policy,
+            &Demand { total_ns: 0, avx_ns: 0, ..demand }
+        ),
+        0
+    );
+}
+
+#[test]
+fn whole_cores_are_taken_and_no_more_cpus_than_there_are() {
+    let mut machine = Machine::new(policy::standard(), 7, 2);
+    machine.threads(100, STEP, 10 * STEP);
+    for _ in 0..100 {
+        machine.run(LOOK);
+        let size = machine.sizing.nr_avx;
+        assert!(size.is_multiple_of(2) || size == 7, "{size}");
+    }
+    assert_eq!(machine.sizing.nr_avx, 7);
+}
