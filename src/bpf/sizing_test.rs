@@ -247,6 +247,15 @@ fn a_ramp_is_followed_up_and_down() {
 }
 
 #[test]
+fn full_cores_are_enough_while_nobody_waits() {
+    let mut machine = Machine::new(policy::standard(), 16, 1);
+    machine.threads(3, STEP, 30 * STEP);
+    machine.run(SECOND);
+    let later = machine.run(SECOND);
+    assert!(later.changes == 0 && machine.sizing.nr_avx == 3, "{later:?}");
+}
+
+#[test]
 fn rare_bursts_do_not_move_the_set() {
     let mut machine = Machine::new(policy::standard(), 16, 1);
     machine.threads(8, 99 * MS, MS);
