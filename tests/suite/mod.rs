@@ -68,7 +68,7 @@ const LINES_OF_A_FAILURE: usize = 20;
 pub fn run() -> ExitCode {
     let mut arguments = libtest_mimic::Arguments::from_args();
     arguments.test_threads.get_or_insert(THREADS);
-    let trials = all_tests().map(|test| Trial::test(test.name, move || timed(test))).collect();
+    let trials = all_tests().map(trial).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     show_times();
     show_failures();
@@ -77,6 +77,14 @@ pub fn run() -> ExitCode {
 
 pub fn all_tests() -> impl Iterator<Item = &'static Test> {
     GROUPS.iter().flat_map(|group| group.iter())
+}
+
+fn trial(test: &'static Test) -> Trial {
+    let ignored = hiding::selftests::are_not_of_this_kernel(test);
+    if ignored {
+        eprintln!("rig: {} is ignored: the kernel is of another source", test.name);
+    }
+    Trial::test(test.name, move || timed(test)).with_ignored_flag(ignored)
 }
 
 fn timed(test: &'static Test) -> Result<(), Failed> {

@@ -121,13 +121,16 @@ const HIDDEN: &str = "/tmp/hidden";
 const UNDER_FORCE: usize = 2;
 const LOG: usize = 3;
 
-/// The lists are those of one source.
-fn not_of_this_kernel() -> Result<bool> {
-    let not = !Variant::chosen()?.has_usual_source();
-    if not {
-        eprintln!("rig: Linux's own tests are not run on a kernel of another source");
-    }
-    Ok(not)
+/// Whether a test is one of these and cannot be run: the lists are those of one
+/// source, and the kernel that was chosen is of another.
+pub fn are_not_of_this_kernel(test: &Test) -> bool {
+    TESTS.iter().any(|own| own.name == test.name)
+        && Variant::chosen().is_ok_and(|chosen| !chosen.has_usual_source())
+}
+
+fn ensure_of_this_kernel() -> Result<()> {
+    ensure!(Variant::chosen()?.has_usual_source(), "these tests are those of another source");
+    Ok(())
 }
 
 fn of_x86() -> Result<()> {
@@ -140,9 +143,7 @@ pub fn of_x86_all() -> Result<f64> {
 }
 
 fn of_x86_named(names: &[&str]) -> Result<usize> {
-    if not_of_this_kernel()? {
-        return Ok(0);
-    }
+    ensure_of_this_kernel()?;
     let mut guest = forcing_guest(Bochs::cpus(2))?.package("libc6-i386").package("lib32gcc-s1");
     for program in files_below(&Kernel::selftests()?.join("x86"))? {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -182,9 +183,7 @@ pub fn of_sched_ext_all() -> Result<f64> {
 }
 
 fn of_sched_ext_named(names: &[&str]) -> Result<usize> {
-    if not_of_this_kernel()? {
-        return Ok(0);
-    }
+    ensure_of_this_kernel()?;
     let guest = forcing_guest(Bochs::cpus(2))?
         .program(&Kernel::selftests()?.join("sched_ext/runner"))
         .file("/beside.o", &bpf::compile(&in_repository("tests/hiding/beside.bpf.c"))?);
