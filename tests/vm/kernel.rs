@@ -351,9 +351,10 @@ impl Tree {
         self.source.hold(&recipe.series)?;
         fs::write(&running, "")?;
         let _ = fs::remove_file(&self.log);
+        // Of another configuration, as in a copy of another tree, all is made anew.
+        let rebuild = self.source.tree.join("vmlinux").exists() && self.is_configured(recipe)?;
         self.configure(recipe)?;
 
-        let rebuild = self.source.tree.join("vmlinux").exists();
         let (counted, default) = match rebuild {
             true => (self.aside("steps-of-a-rebuild"), STEPS_OF_A_REBUILD),
             false => (self.aside("steps-of-a-build"), STEPS_OF_A_BUILD),
@@ -378,13 +379,20 @@ impl Tree {
         Ok(())
     }
 
+    fn is_configured(&self, recipe: &Recipe) -> Result<bool> {
+        let wanted = recipe.config_key()?.hex();
+        let made_of = fs::read_to_string(self.aside("configuration"));
+        let has_config = self.source.tree.join(".config").exists();
+        Ok(has_config && made_of.is_ok_and(|made_of| made_of == wanted))
+    }
+
     /// The configuration is made from nothing, so that it is that of its
     /// fragments and of no earlier one; make sees which options changed.
     pub fn configure(&self, recipe: &Recipe) -> Result<()> {
         let wanted = recipe.config_key()?.hex();
         let made_of = self.aside("configuration");
         let config = self.source.tree.join(".config");
-        if config.exists() && fs::read_to_string(&made_of).is_ok_and(|made_of| made_of == wanted) {
+        if self.is_configured(recipe)? {
             // A patch may have brought options of its own.
             return self.make(&["olddefconfig"], |_| ());
         }

@@ -43,20 +43,21 @@ impl Progress {
 
     pub fn step(&mut self) {
         self.done += 1;
-        // The expectation is that of the last build; this one may be longer.
-        self.expected = self.expected.max(self.done);
-        self.bar.set_length(self.expected);
+        self.bar.set_length(self.expected.max(self.done));
         self.bar.set_position(self.done);
         if !std::io::stderr().is_terminal() && self.last_line.elapsed() >= LINE_EVERY {
             self.last_line = Instant::now();
-            eprintln!(
-                "rig: {}: {} of {} steps, about {} s left",
-                self.name,
-                self.done,
-                self.expected,
-                seconds_left(self.begun.elapsed(), self.done, self.expected)
-            );
+            eprintln!("rig: {}: {}", self.name, self.said());
         }
+    }
+
+    /// The expectation is that of the last build; this one may be longer.
+    fn said(&self) -> String {
+        if self.done > self.expected {
+            return format!("{} steps, more than the last time", self.done);
+        }
+        let left = seconds_left(self.begun.elapsed(), self.done, self.expected);
+        format!("{} of {} steps, about {left} s left", self.done, self.expected)
     }
 
     /// Ends the stage and returns how many steps it had.
