@@ -13,6 +13,7 @@ use clap::Parser;
 use scx_utils::build_id;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
+use crate::agent::policy;
 use crate::agent::scheduler::LoadOpts;
 
 pub const NAME: &str = env!("CARGO_PKG_NAME");
@@ -35,6 +36,14 @@ struct Opts {
     /// Describe the statistics and exit.
     #[arg(long)]
     help_stats: bool,
+
+    /// Turn a knob of the policy; may be given several times.
+    #[arg(long = "set", value_name = "KNOB=VALUE")]
+    settings: Vec<String>,
+
+    /// Describe the knobs of the policy and exit.
+    #[arg(long)]
+    help_policy: bool,
 
     /// Log details, including those of libbpf.
     #[arg(short, long)]
@@ -72,12 +81,19 @@ fn run(opts: Opts) -> Result<()> {
     if opts.help_stats {
         return cmd::help_stats::run();
     }
+    if opts.help_policy {
+        return cmd::help_policy::run();
+    }
     cmd::log_to_stderr(opts.verbose);
     if let Some(interval) = opts.monitor {
         return cmd::monitor::run(interval);
     }
-    let load =
-        LoadOpts { verbose: opts.verbose, exit_dump_len: opts.exit_dump_len, libbpf: opts.libbpf };
+    let load = LoadOpts {
+        verbose: opts.verbose,
+        policy: policy::with(&opts.settings)?,
+        exit_dump_len: opts.exit_dump_len,
+        libbpf: opts.libbpf,
+    };
     cmd::run::run(opts.stats, &load)
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loads, observes and explains; schedules nothing.
 
-#[cfg(test)]
 pub mod policy;
 pub mod preflight;
 pub mod scheduler;
 pub mod stats;
+mod topology;

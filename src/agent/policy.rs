@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy: every knob of the scheduler, and what it is unless somebody turns it.
+//! The policy: every knob of the scheduler, what it is unless somebody turns it, and
+//! how far it can be turned.
 
-use crate::bpf::intf;
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::bpf::intf::{self, avx_policy};
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
+const S: u64 = 1000 * MS;
 
 /// What suits most machines.
-pub fn standard() -> intf::avx_policy {
-    intf::avx_policy {
+pub fn standard() -> avx_policy {
+    avx_policy {
+        scalar_penalty_ns: 20 * MS,
+        stranded_ns: 50 * MS,
         sizing: intf::avx_sizing_method_SIZING_CONTROLLER,
         avx_cpus: 2,
         share_alpha: 32,
@@ -22,10 +32,267 @@ pub fn standard() -> intf::avx_policy {
         return_method: intf::avx_return_method_RETURN_ADAPTIVE,
         return_timeout_ns: 20 * MS,
         worthwhile_ns: 100 * US,
-        retry_max_ns: 1000 * MS,
+        retry_max_ns: S,
         backoff_min_ns: MS,
         backoff_max_ns: 100 * MS,
         mixed_memory_ns: 200 * MS,
         detection_grace_ns: 100 * MS,
+    }
+}
+
+/// What the value of a knob is.
+enum Value {
+    /// One of these names, which are numbered from 0.
+    Choice(&'static [&'static str]),
+    Count(RangeInclusive<u64>),
+    /// In 1/1024.
+    Fraction(RangeInclusive<u64>),
+    /// In nanoseconds.
+    Time(RangeInclusive<u64>),
+}
+
+use Value::{Choice, Count, Fraction, Time};
+
+struct Knob {
+    name: &'static str,
+    value: Value,
+    get: fn(&avx_policy) -> u64,
+    set: fn(&mut avx_policy, u64),
+    help: &'static str,
+}
+
+/// A knob by the member that it turns; ranges keep all values within its type.
+macro_rules! knob {
+    ($name:literal, $member:ident, $value:expr, $help:literal) => {
+        Knob {
+            name: $name,
+            value: $value,
+            get: |policy| u64::from(policy.$member),
+            set: |policy, value| policy.$member = value as _,
+            help: $help,
+        }
+    };
+}
+
+const KNOBS: [Knob; 20] = [
+    knob!(
+        "sizing",
+        sizing,
+        Choice(&["static", "share", "controller"]),
+        "how many AVX cores: avx-cpus of them; the share of the CPU time that AVX work has; or \
+         what AVX work needs in order not to wait"
+    ),
+    knob!("avx-cpus", avx_cpus, Count(0..=8192), "CPUs that are AVX cores, with sizing=static"),
+    knob!(
+        "share-alpha",
+        share_alpha,
+        Fraction(1..=1024),
+        "weight of the newest value, with sizing=share"
+    ),
+    knob!(
+        "grow-fill",
+        grow_fill,
+        Fraction(1..=1024),
+        "how much of the AVX cores' time may be used before there is another"
+    ),
+    knob!(
+        "shrink-fill",
+        shrink_fill,
+        Fraction(1..=1024),
+        "and how little of the others' before there is one less; below grow-fill"
+    ),
+    knob!("window", window_ns, Time(MS..=S), "over how long demand is averaged"),
+    knob!("wait-target", wait_target_ns, Time(0..=100 * MS), "how long AVX work may wait"),
+    knob!("grow-dwell", grow_dwell_ns, Time(0..=10 * S), "least time between two growths"),
+    knob!("shrink-dwell", shrink_dwell_ns, Time(0..=10 * S), "least time before one core less"),
+    knob!(
+        "placement",
+        placement,
+        Choice(&["pack", "spread"]),
+        "AVX cores on one node while there is room, or evenly over the nodes"
+    ),
+    knob!(
+        "scalar-penalty",
+        scalar_penalty_ns,
+        Time(0..=S),
+        "how long other work must have been due to be treated like AVX work on an AVX core"
+    ),
+    knob!(
+        "stranded",
+        stranded_ns,
+        Time(0..=S),
+        "how long AVX work must have been due to be taken by a scalar CPU"
+    ),
+    knob!(
+        "return",
+        return_method,
+        Choice(&["syscall", "switch", "timeout", "adaptive"]),
+        "when an AVX task is scalar again: with its next system call; when it is switched out; \
+         with the time-out alone; or with a system call unless it always comes back soon"
+    ),
+    knob!(
+        "return-timeout",
+        return_timeout_ns,
+        Time(100 * US..=10 * S),
+        "without wide vectors for so long it is, whatever the method"
+    ),
+    knob!(
+        "worthwhile",
+        worthwhile_ns,
+        Time(0..=100 * MS),
+        "a task that is back sooner is better left where it is, with return=adaptive"
+    ),
+    knob!("retry-max", retry_max_ns, Time(MS..=10 * S), "... and tried again after this"),
+    knob!(
+        "backoff-min",
+        backoff_min_ns,
+        Time(0..=10 * S),
+        "how long a task stays visible after a light instruction of AVX-512, at first"
+    ),
+    knob!("backoff-max", backoff_max_ns, Time(0..=10 * S), "... and at most, for it doubles"),
+    knob!(
+        "mixed-memory",
+        mixed_memory_ns,
+        Time(0..=10 * S),
+        "a task with light instructions is kept on AVX cores if it used wide ones that lately"
+    ),
+    knob!(
+        "detection-grace",
+        detection_grace_ns,
+        Time(0..=10 * S),
+        "how long nothing is hidden from a program that looks for what the CPU has"
+    ),
+];
+
+impl Value {
+    fn parse(&self, text: &str) -> Result<u64> {
+        let (value, range) = match self {
+            Choice(names) => {
+                let position = names.iter().position(|name| *name == text);
+                let position = position.with_context(|| format!("one of {}", names.join(", ")))?;
+                return Ok(position as u64);
+            }
+            Count(range) => (text.parse().ok(), range),
+            Fraction(range) => {
+                let whole = u64::from(intf::AVX_WHOLE);
+                let parsed = text.parse::<f64>().ok().filter(|value| (0.0..=1.0).contains(value));
+                (parsed.map(|value| (value * whole as f64).round() as u64), range)
+            }
+            Time(range) => {
+                let parsed = humantime::parse_duration(text).ok();
+                (parsed.and_then(|time| u64::try_from(time.as_nanos()).ok()), range)
+            }
+        };
+        value.filter(|value| range.contains(value)).with_context(|| self.range())
+    }
+
+    fn show(&self, value: u64) -> String {
+        match self {
+            Choice(names) => names[value as usize].to_owned(),
+            Count(_) => value.to_string(),
+            Fraction(_) => {
+                format!("{:.3}", value as f64 / f64::from(intf::AVX_WHOLE))
+            }
+            Time(_) => humantime::format_duration(Duration::from_nanos(value)).to_string(),
+        }
+    }
+
+    fn range(&self) -> String {
+        match self {
+            Choice(names) => names.join(", "),
+            Count(range) | Fraction(range) | Time(range) => {
+                format!("{} to {}", self.show(*range.start()), self.show(*range.end()))
+            }
+        }
+    }
+}
+
+/// The standard policy with some knobs turned, each as `name=value`.
+pub fn with(turns: &[String]) -> Result<avx_policy> {
+    let mut policy = standard();
+    for turn in turns {
+        let (name, text) = turn.split_once('=').with_context(|| {
+            format!("{turn:?} is no setting: write it as KNOB=VALUE, see --help-policy")
+        })?;
+        let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) else {
+            bail!("there is no knob {name:?}: --help-policy lists them");
+        };
+        let value = knob.value.parse(text).map_err(|expected| {
+            anyhow::anyhow!("{name} cannot be {text:?}: it takes {expected}")
+        })?;
+        (knob.set)(&mut policy, value);
+    }
+    ensure!(
+        policy.shrink_fill < policy.grow_fill,
+        "shrink-fill must be below grow-fill, or the set of AVX cores would swing"
+    );
+    ensure!(
+        policy.backoff_min_ns <= policy.backoff_max_ns,
+        "backoff-min must not be above backoff-max"
+    );
+    Ok(policy)
+}
+
+/// Every knob with its range, what it is by default, and what it is for.
+pub fn describe() -> String {
+    let policy = standard();
+    let mut text = String::new();
+    for knob in &KNOBS {
+        let default = knob.value.show((knob.get)(&policy));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}={default}  ({})", knob.name, knob.value.range());
+        let _ = writeln!(text, "    {}", knob.help);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(turns: &[&str]) -> String {
+        let turns: Vec<String> = turns.iter().map(|turn| (*turn).to_owned()).collect();
+        format!("{:#}", with(&turns).unwrap_err())
+    }
+
+    #[test]
+    fn every_default_is_within_its_range_and_can_be_said() {
+        let policy = standard();
+        for knob in &KNOBS {
+            let value = (knob.get)(&policy);
+            assert_eq!(knob.value.parse(&knob.value.show(value)).unwrap(), value, "{}", knob.name);
+        }
+    }
+
+    #[test]
+    fn every_knob_turns_its_own_member() {
+        for (n, knob) in KNOBS.iter().enumerate() {
+            let mut policy = standard();
+            (knob.set)(&mut policy, 1);
+            assert_eq!((knob.get)(&policy), 1, "{}", knob.name);
+            for (m, other) in KNOBS.iter().enumerate().filter(|(m, _)| *m != n) {
+                assert_eq!((other.get)(&policy), (other.get)(&standard()), "{n} turned {m}");
+            }
+        }
+    }
+
+    #[test]
+    fn settings_are_read() {
+        let turns = ["sizing=static", "avx-cpus=3", "worthwhile=2ms", "grow-fill=0.9"];
+        let policy = with(&turns.map(str::to_owned)).unwrap();
+        assert_eq!(policy.sizing, intf::avx_sizing_method_SIZING_STATIC);
+        assert_eq!((policy.avx_cpus, policy.worthwhile_ns, policy.grow_fill), (3, 2 * MS, 922));
+    }
+
+    #[test]
+    fn bad_settings_get_one_sentence() {
+        assert!(complaint(&["speed=1"]).contains("no knob \"speed\""));
+        assert!(complaint(&["sizing"]).contains("KNOB=VALUE"));
+        assert!(complaint(&["sizing=large"]).contains("static, share, controller"));
+        assert!(complaint(&["window=2"]).contains("1ms to 1s"));
+        assert!(complaint(&["window=2s"]).contains("1ms to 1s"));
+        assert!(complaint(&["grow-fill=1.1"]).contains("0.001 to 1.000"));
+        assert!(complaint(&["grow-fill=0.4"]).contains("below grow-fill"));
+        assert!(complaint(&["backoff-min=1s"]).contains("backoff-max"));
     }
 }

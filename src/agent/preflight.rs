@@ -4,10 +4,13 @@
 //! Looking and judging are apart: [`Machine::look`] reads what matters below a
 //! root directory, [`Machine::check`] turns it into a verdict.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+
+use crate::bpf::intf::{avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
 
 /// What a scheduler needs from the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub struct Machine {
     is_root: bool,
     has_sched_ext: bool,
     has_btf: bool,
+    /// What the CPU has, by the names of `/proc/cpuinfo`.
+    cpu_flags: BTreeSet<String>,
     /// The scheduler that is loaded already.
     loaded: Option<String>,
 }
@@ -27,6 +32,7 @@ impl Machine {
             is_root: unsafe { libc::geteuid() } == 0,
             has_sched_ext: sched_ext.is_dir(),
             has_btf: root.join("sys/kernel/btf/vmlinux").exists(),
+            cpu_flags: cpu_flags(&root.join("proc/cpuinfo")),
             loaded: loaded_scheduler(&sched_ext),
         }
     }
@@ -53,6 +59,32 @@ impl Machine {
         }
         Ok(())
     }
+
+    /// How AVX work is found out about on a kernel that tells, or does not, of the first use of
+    /// what it hides; and why so.
+    pub fn tier(&self, hides: bool) -> (avx_tier, &'static str) {
+        let has = |flag| self.cpu_flags.contains(flag);
+        if !has("avx512f") {
+            (avx_tier_AVX_TIER_OBSERVE, "the CPU has no AVX-512")
+        } else if !hides {
+            (
+                avx_tier_AVX_TIER_OBSERVE,
+                "the kernel does not hide AVX-512: see kernel-patch/README.md",
+            )
+        } else if !has("xsavec") || !has("xgetbv1") {
+            (avx_tier_AVX_TIER_OBSERVE, "the CPU does not tell what is in use")
+        } else {
+            (avx_tier_AVX_TIER_TRAP, "the kernel tells of each first wide instruction")
+        }
+    }
+}
+
+fn cpu_flags(cpuinfo: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(cpuinfo).unwrap_or_default();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags")?.split_once(':'));
+    flags.map_or_else(BTreeSet::new, |(_, flags)| {
+        flags.split_whitespace().map(str::to_owned).collect()
+    })
 }
 
 /// The name of the loaded scheduler. Its file vanishes with it, so a state
@@ -73,8 +105,14 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    const READY: Machine =
-        Machine { is_root: true, has_sched_ext: true, has_btf: true, loaded: None };
+    const READY: Machine = Machine {
+        is_root: true,
+        has_sched_ext: true,
+        has_btf: true,
+
+        cpu_flags: BTreeSet::new(),
+        loaded: None,
+    };
 
     /// A root directory with the given files below `sys/kernel`.
     fn root_with(files: &[(&str, &str)]) -> TempDir {
@@ -112,6 +150,30 @@ mod tests {
         assert!(complaint(&Machine { has_btf: false, ..READY }).contains("CONFIG_DEBUG_INFO_BTF"));
         let loaded = Machine { loaded: Some("simple_1.0".into()), ..READY };
         assert!(complaint(&loaded).contains("simple_1.0 is already loaded: stop it"));
+    }
+
+    #[test]
+    fn a_tier_is_chosen_with_a_reason() {
+        let machine = |flags: &[&str]| Machine {
+            cpu_flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+            ..READY
+        };
+        let skylake = machine(&["avx512f", "xsavec", "xgetbv1"]);
+        assert_eq!(skylake.tier(true).0, avx_tier_AVX_TIER_TRAP);
+        assert_eq!(skylake.tier(false).0, avx_tier_AVX_TIER_OBSERVE);
+        assert!(skylake.tier(false).1.contains("kernel-patch"));
+        for flags in [&["xsavec", "xgetbv1"][..], &["avx512f", "xsavec"], &["avx512f", "xgetbv1"]] {
+            assert_eq!(machine(flags).tier(true).0, avx_tier_AVX_TIER_OBSERVE);
+        }
+    }
+
+    #[test]
+    fn flags_are_those_of_the_first_cpu() {
+        let root = TempDir::new().unwrap();
+        let cpuinfo = root.path().join("cpuinfo");
+        fs::write(&cpuinfo, "model name\t: x\nflags\t\t: fpu avx512f\n\nflags\t\t: fpu\n").unwrap();
+        assert_eq!(cpu_flags(&cpuinfo), BTreeSet::from(["fpu".to_owned(), "avx512f".to_owned()]));
+        assert_eq!(cpu_flags(&root.path().join("none")), BTreeSet::new());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The life of the BPF scheduler: load, attach, run until it ends.
 
-use std::fs;
+use std::collections::BTreeMap;
 use std::mem::{MaybeUninit, size_of};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,17 +11,16 @@ use crossbeam::channel::RecvTimeoutError;
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{
-    NR_CPU_IDS, UserExitInfo, compat, read_cpulist, scx_ops_attach, scx_ops_load, scx_ops_open,
+    NR_CPU_IDS, UserExitInfo, compat, scx_ops_attach, scx_ops_load, scx_ops_open,
     try_set_rlimit_infinity, uei_exited, uei_report,
 };
 use tracing::{debug, info};
 
 use super::stats::{Metrics, Server};
+use super::topology;
 use crate::bpf::intf;
 use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use crate::{NAME, version};
-
-const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
 
 /// How long a raised shutdown flag may go unnoticed.
 const LOOK_AROUND: Duration = Duration::from_millis(250);
@@ -29,6 +28,7 @@ const LOOK_AROUND: Duration = Duration::from_millis(250);
 /// How to load.
 pub struct LoadOpts {
     pub verbose: bool,
+    pub policy: intf::avx_policy,
     pub exit_dump_len: u32,
     pub libbpf: LibbpfOpts,
 }
@@ -50,7 +50,11 @@ pub struct Scheduler<'a> {
 }
 
 impl<'a> Scheduler<'a> {
-    pub fn start(opts: &LoadOpts, object: &'a mut MaybeUninit<OpenObject>) -> Result<Self> {
+    pub fn start(
+        opts: &LoadOpts,
+        tier: intf::avx_tier,
+        object: &'a mut MaybeUninit<OpenObject>,
+    ) -> Result<Self> {
         try_set_rlimit_infinity();
 
         let mut builder = BpfSkelBuilder::default();
@@ -59,10 +63,13 @@ impl<'a> Scheduler<'a> {
         let mut skel = scx_ops_open!(builder, object, avxspec, libbpf)
             .context("cannot open the BPF programs")?;
 
-        let nr_cpus = online_cpus()?;
-        configure(&mut skel, nr_cpus, opts.exit_dump_len)?;
+        let places = topology::places()?;
+        let nr_cpus = places.len();
+        configure(&mut skel, &places, tier, opts.exit_dump_len)?;
 
         let mut skel = scx_ops_load!(skel, avxspec, uei).context("cannot load the BPF programs")?;
+        tell_places(&skel, &places)?;
+        tell_policy(&skel, &opts.policy)?;
         let started = Instant::now();
         let link = scx_ops_attach!(skel, avxspec).context("cannot attach the scheduler")?;
 
@@ -106,25 +113,45 @@ impl<'a> Scheduler<'a> {
             .context("cannot read the statistics")?
             .context("the kernel holds no statistics")?;
         let per_cpu = per_cpu.iter().map(|bytes| parse_stats(bytes)).collect::<Result<Vec<_>>>()?;
-        Ok(Metrics::sum(&per_cpu, self.nr_cpus, self.started.elapsed()))
+        let variables = self.skel.maps.bss_data.as_ref().context("the kernel has no variables")?;
+        let nr_avx_cpus = variables.nr_avx_cpus as usize;
+        Ok(Metrics::sum(&per_cpu, self.nr_cpus, nr_avx_cpus, self.started.elapsed()))
     }
 }
 
 /// What must be settled between opening and loading.
-fn configure(skel: &mut OpenBpfSkel<'_>, nr_cpus: usize, exit_dump_len: u32) -> Result<()> {
+fn configure(
+    skel: &mut OpenBpfSkel<'_>,
+    places: &BTreeMap<u32, intf::avx_topology>,
+    tier: intf::avx_tier,
+    exit_dump_len: u32,
+) -> Result<()> {
+    let nr_cpus = places.len();
     let rodata = skel.maps.rodata_data.as_mut().context("the BPF programs have no constants")?;
     rodata.nr_online_cpus = u32::try_from(nr_cpus).context("too many CPUs")?;
+    let nr_cpu_ids = u32::try_from(*NR_CPU_IDS).context("too many CPUs")?;
+    rodata.nr_cpu_ids = nr_cpu_ids;
+    rodata.cpus_per_core = places.values().map(|place| place.core_cpus).max().unwrap_or(1);
+    rodata.tier = tier;
 
-    let queues = u32::try_from(*NR_CPU_IDS + 1).context("too many CPUs")?;
+    let queues = nr_cpu_ids + intf::avx_queue_ids_FIRST_PRIVATE_QUEUE;
     skel.maps.queues.set_max_entries(queues).context("cannot size the queues")?;
+    skel.maps.cpus.set_max_entries(nr_cpu_ids).context("cannot size the map of CPUs")?;
+    skel.maps.topology.set_max_entries(nr_cpu_ids).context("cannot size the topology")?;
 
     let ops = skel.struct_ops.avxspec_mut();
     ops.exit_dump_len = exit_dump_len;
-    ops.flags = *compat::SCX_OPS_ENQ_EXITING
+    ops.flags = *compat::SCX_OPS_ENQ_LAST
+        | *compat::SCX_OPS_ENQ_EXITING
         | *compat::SCX_OPS_ENQ_MIGRATION_DISABLED
         | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;
     debug!("scheduler flags {:#x}", ops.flags);
 
+    if tier == intf::avx_tier_AVX_TIER_TRAP {
+        skel.progs.avxspec_hidden_used.set_autoload(true);
+        skel.progs.avxspec_syscall_done.set_autoload(true);
+        skel.progs.avxspec_exec.set_autoload(true);
+    }
     if compat::ksym_exists("scx_bpf_reenqueue_local___v2").context("cannot read kernel symbols")? {
         ops.cpu_release = std::ptr::null_mut();
         skel.progs.avxspec_sched_switch.set_autoload(true);
@@ -132,13 +159,31 @@ fn configure(skel: &mut OpenBpfSkel<'_>, nr_cpus: usize, exit_dump_len: u32) -> 
     Ok(())
 }
 
-/// A restart follows when this changes, since the kernel compares its hotplug count with the one
-/// that was read when the programs were opened.
-fn online_cpus() -> Result<usize> {
-    let list =
-        fs::read_to_string(ONLINE_CPUS).with_context(|| format!("cannot read {ONLINE_CPUS}"))?;
-    let cpus = read_cpulist(list.trim()).with_context(|| format!("cannot parse {ONLINE_CPUS}"))?;
-    Ok(cpus.len())
+/// A restart follows when a CPU comes or goes, since the kernel compares its hotplug count with the
+/// one that was read when the programs were opened.
+fn tell_places(skel: &BpfSkel<'_>, places: &BTreeMap<u32, intf::avx_topology>) -> Result<()> {
+    for (cpu, place) in places {
+        skel.maps
+            .topology
+            .update(&cpu.to_ne_bytes(), as_bytes(place), MapFlags::ANY)
+            .with_context(|| format!("cannot tell where CPU {cpu} is"))?;
+    }
+    Ok(())
+}
+
+fn tell_policy(skel: &BpfSkel<'_>, policy: &intf::avx_policy) -> Result<()> {
+    let zero = 0u32.to_ne_bytes();
+    skel.maps
+        .data_policy
+        .update(&zero, as_bytes(policy), MapFlags::ANY)
+        .context("cannot tell the policy")
+}
+
+/// What C calls the representation of an object.
+fn as_bytes<T: Copy>(object: &T) -> &[u8] {
+    // SAFETY: these are the bytes of a live object. What lies between its members, if anything
+    // does, is read by nobody.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(object).cast(), size_of::<T>()) }
 }
 
 fn parse_stats(bytes: &[u8]) -> Result<intf::avx_cpu_stats> {

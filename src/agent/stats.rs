@@ -43,11 +43,44 @@ pub struct Metrics {
     pub kicks: u64,
     #[stat(desc = "idle CPUs woken by the tick for a task that waited")]
     pub rescues: u64,
+    #[stat(desc = "CPUs that are AVX cores now")]
+    pub nr_avx_cpus: u64,
+    #[stat(desc = "time that AVX tasks ran, in nanoseconds, over all CPUs")]
+    pub avx_ns: u64,
+    #[stat(desc = "AVX tasks that began to run")]
+    pub avx_waits: u64,
+    #[stat(desc = "time that these had waited, in nanoseconds")]
+    pub avx_wait_ns: u64,
+    #[stat(desc = "tasks queued for AVX cores")]
+    pub queued_avx: u64,
+    #[stat(desc = "tasks taken from the queue of AVX cores")]
+    pub taken_avx: u64,
+    #[stat(desc = "512-bit instructions that were noticed before they were executed")]
+    pub wide_faults: u64,
+    #[stat(desc = "shorter instructions with the encoding of AVX-512 that were")]
+    pub light_faults: u64,
+    #[stat(desc = "everything else that needs AVX-512 to be visible")]
+    pub other_faults: u64,
+    #[stat(desc = "times that wide vectors were seen in use")]
+    pub samples: u64,
+    #[stat(desc = "times that an AVX task became a scalar one")]
+    pub phases: u64,
+    #[stat(desc = "AVX tasks that stayed where they were, since they may use no AVX core")]
+    pub in_place: u64,
+    #[stat(desc = "AVX cores that were taken from other work")]
+    pub preempted: u64,
+    #[stat(desc = "CPUs that became AVX cores, or were none any more")]
+    pub role_changes: u64,
 }
 
 impl Metrics {
     /// The sum over all CPUs, `age` after the scheduler was loaded.
-    pub fn sum(per_cpu: &[avx_cpu_stats], nr_cpus: usize, age: Duration) -> Self {
+    pub fn sum(
+        per_cpu: &[avx_cpu_stats],
+        nr_cpus: usize,
+        nr_avx_cpus: usize,
+        age: Duration,
+    ) -> Self {
         let total = |field: fn(&avx_cpu_stats) -> u64| per_cpu.iter().map(field).sum();
         Self {
             interval_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
@@ -62,6 +95,20 @@ impl Metrics {
             overdue: total(|cpu| cpu.overdue),
             kicks: total(|cpu| cpu.kicks),
             rescues: total(|cpu| cpu.rescues),
+            nr_avx_cpus: nr_avx_cpus as u64,
+            avx_ns: total(|cpu| cpu.avx_ns),
+            avx_waits: total(|cpu| cpu.avx_waits),
+            avx_wait_ns: total(|cpu| cpu.avx_wait_ns),
+            queued_avx: total(|cpu| cpu.queued_avx),
+            taken_avx: total(|cpu| cpu.taken_avx),
+            wide_faults: total(|cpu| cpu.wide_faults),
+            light_faults: total(|cpu| cpu.light_faults),
+            other_faults: total(|cpu| cpu.other_faults),
+            samples: total(|cpu| cpu.samples),
+            phases: total(|cpu| cpu.phases),
+            in_place: total(|cpu| cpu.in_place),
+            preempted: total(|cpu| cpu.preempted),
+            role_changes: total(|cpu| cpu.role_changes),
         }
     }
 
@@ -85,6 +132,20 @@ impl Metrics {
             overdue: grown(|m| m.overdue),
             kicks: grown(|m| m.kicks),
             rescues: grown(|m| m.rescues),
+            nr_avx_cpus: self.nr_avx_cpus,
+            avx_ns: grown(|m| m.avx_ns),
+            avx_waits: grown(|m| m.avx_waits),
+            avx_wait_ns: grown(|m| m.avx_wait_ns),
+            queued_avx: grown(|m| m.queued_avx),
+            taken_avx: grown(|m| m.taken_avx),
+            wide_faults: grown(|m| m.wide_faults),
+            light_faults: grown(|m| m.light_faults),
+            other_faults: grown(|m| m.other_faults),
+            samples: grown(|m| m.samples),
+            phases: grown(|m| m.phases),
+            in_place: grown(|m| m.in_place),
+            preempted: grown(|m| m.preempted),
+            role_changes: grown(|m| m.role_changes),
         }
     }
 
@@ -95,11 +156,17 @@ impl Metrics {
         if available > 0.0 { (100.0 * self.run_ns as f64 / available).min(100.0) } else { 0.0 }
     }
 
+    /// How much of the time that tasks ran AVX tasks did, in percent.
+    fn avx_percent(&self) -> f64 {
+        if self.run_ns > 0 { 100.0 * self.avx_ns as f64 / self.run_ns as f64 } else { 0.0 }
+    }
+
     fn format<W: Write>(&self, out: &mut W) -> Result<()> {
         writeln!(
             out,
             "{NAME}: {:.1}% of {} CPUs busy, {} wakeups to idle CPUs, queued {} shared + {} private \
-             ({} overdue), taken {} + {}, kept running {}, idle CPUs woken {} + {} by tick",
+             ({} overdue), taken {} + {}, kept running {}, idle CPUs woken {} + {} by tick, \
+             {} AVX cores for {:.1}% of the work, faults {} wide + {} light + {} other",
             self.busy_percent(),
             self.nr_cpus,
             self.direct,
@@ -111,6 +178,11 @@ impl Metrics {
             self.kept,
             self.kicks,
             self.rescues,
+            self.nr_avx_cpus,
+            self.avx_percent(),
+            self.wide_faults,
+            self.light_faults,
+            self.other_faults,
         )
         .context("cannot print the statistics")
     }
@@ -166,28 +238,28 @@ mod tests {
 
     #[test]
     fn sums_over_all_cpus() {
-        let total = Metrics::sum(&[cpu(1, 10), cpu(2, 20)], 2, Duration::from_secs(1));
+        let total = Metrics::sum(&[cpu(1, 10), cpu(2, 20)], 2, 0, Duration::from_secs(1));
         assert_eq!((total.direct, total.run_ns, total.nr_cpus), (3, 30, 2));
     }
 
     #[test]
     fn counts_from_the_previous_answer() {
-        let earlier = Metrics::sum(&[cpu(5, 10)], 1, Duration::from_secs(1));
-        let later = Metrics::sum(&[cpu(7, 40)], 1, Duration::from_secs(3));
+        let earlier = Metrics::sum(&[cpu(5, 10)], 1, 0, Duration::from_secs(1));
+        let later = Metrics::sum(&[cpu(7, 40)], 1, 0, Duration::from_secs(3));
         let change = later.since(&earlier);
         assert_eq!((change.direct, change.run_ns, change.interval_ns), (2, 30, 2_000_000_000));
     }
 
     #[test]
     fn counts_from_zero_after_a_restart() {
-        let earlier = Metrics::sum(&[cpu(500, 10)], 1, Duration::from_secs(60));
-        let later = Metrics::sum(&[cpu(7, 40)], 1, Duration::from_secs(1));
+        let earlier = Metrics::sum(&[cpu(500, 10)], 1, 0, Duration::from_secs(60));
+        let later = Metrics::sum(&[cpu(7, 40)], 1, 0, Duration::from_secs(1));
         assert_eq!(later.since(&earlier), later);
     }
 
     #[test]
     fn prints_one_line_with_the_busy_share_first() {
-        let metrics = Metrics::sum(&[cpu(3, 500_000_000)], 2, Duration::from_secs(1));
+        let metrics = Metrics::sum(&[cpu(3, 500_000_000)], 2, 0, Duration::from_secs(1));
         let mut line = Vec::new();
         metrics.format(&mut line).unwrap();
         let line = String::from_utf8(line).unwrap();

@@ -2,17 +2,20 @@
 /*
  * What a task is, and what is hidden from it.
  *
- * Problem. AVX-512 is hidden from tasks on scalar CPUs so that the first wide
- * instruction of a phase is noticed before it is executed. But not every fault is
+ * Problem. AVX-512 is hidden so that the first wide instruction of a phase is
+ * noticed before it is executed. But not every fault is
  * one: the C library's string functions have the same encoding, ld.so restores
  * registers that are not visible, and who asks the CPU for its features must
  * not be told less than there is, for that is asked once in the life of a
  * program. And what has not been used yet must not be hidden at all.
  *
  * Mechanism. Nothing is hidden from a process before one of its tasks was seen
- * with 512-bit vectors, which it then has detected before. From then on what
- * faults is looked at. A wide instruction makes an AVX task of a scalar one. A
- * light one costs nothing where it is, and the task is left visible for a time
+ * with 512-bit vectors, which it then has detected before. From then on it is
+ * hidden from its tasks while they are none of the AVX tasks, and what faults is
+ * looked at. This does not depend on the CPU: a task that begins a scalar phase on
+ * an AVX core may be interrupted and go on elsewhere, and then it would be too
+ * late, for the kernel hides safely after a system call only. A wide instruction makes an AVX task
+ * of a scalar one. A light one costs nothing where it is, and the task is left visible for a time
  * that doubles with each such fault, so that string functions cost a fault per
  * back-off. A back-off is also a time in which wide instructions are not
  * noticed, so it is not for tasks that use both: whoever faults for something
@@ -92,11 +95,11 @@ static __always_inline enum avx_verdict verdict_of(int trapnr, const u8 code[INS
 
 /* Whether AVX-512 is hidden from a task that begins or goes on to run. */
 static __always_inline bool is_to_be_hidden(const struct avx_process *process,
-					    const struct avx_habit *habit, enum avx_role role,
+					    const struct avx_habit *habit,
 					    const struct avx_moment *at)
 {
-	return role == ROLE_SCALAR && habit->class != CLASS_AVX && process->convicted &&
-	       !process->exempt && at->now >= process->grace_end && at->ran >= habit->visible_until;
+	return habit->class != CLASS_AVX && process->convicted && !process->exempt &&
+	       at->now >= process->grace_end && at->ran >= habit->visible_until;
 }
 
 static __always_inline bool used_wide_lately(const struct avx_habit *habit,

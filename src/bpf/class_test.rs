@@ -14,9 +14,6 @@ const DEFAULT: u32 = 0;
 const SCALAR: u32 = 1;
 const AVX: u32 = 2;
 
-const SCALAR_CPU: u32 = 0;
-const AVX_CPU: u32 = 1;
-
 const WIDE: u32 = 0;
 const LIGHT: u32 = 1;
 const DETECTION: u32 = 2;
@@ -72,12 +69,7 @@ mod native {
     // SAFETY: the signatures repeat those of native.c, which build.rs links in.
     unsafe extern "C" {
         pub safe fn avx_verdict_of(trapnr: i32, code: &[u8; 16], insn: &Insn) -> u32;
-        pub safe fn avx_is_to_be_hidden(
-            process: &Process,
-            habit: &Habit,
-            role: u32,
-            at: &Moment,
-        ) -> bool;
+        pub safe fn avx_is_to_be_hidden(process: &Process, habit: &Habit, at: &Moment) -> bool;
         pub safe fn avx_wide_vectors_seen(process: &mut Process, habit: &mut Habit, ran: u64);
         pub safe fn avx_learn_from_fault(
             process: &mut Process,
@@ -142,8 +134,7 @@ impl Task {
     }
 
     fn look(&mut self) {
-        let role = if self.habit.class == AVX { AVX_CPU } else { SCALAR_CPU };
-        self.hidden = avx_is_to_be_hidden(&self.process, &self.habit, role, &self.moment());
+        self.hidden = avx_is_to_be_hidden(&self.process, &self.habit, &self.moment());
     }
 
     fn becomes_avx(&mut self, policy: &avx_policy) {
@@ -224,14 +215,14 @@ fn nothing_is_hidden_from_a_process_that_never_used_it() {
 
 proptest! {
     #[test]
-    fn only_scalar_cpus_hide_and_only_from_the_convicted(
-        convicted: bool, exempt: bool, class in 0u32..3, role in 0u32..2,
+    fn nothing_is_hidden_but_from_the_convicted(
+        convicted: bool, exempt: bool, class in 0u32..3,
         grace_end in 0u64..3, visible_until in 0u64..3,
     ) {
         let process = Process { convicted, exempt, grace_end };
         let habit = Habit { class, visible_until, ..Habit::default() };
-        let hidden = avx_is_to_be_hidden(&process, &habit, role, &Moment { ran: 1, now: 1 });
-        let expected = convicted && !exempt && class != AVX && role == SCALAR_CPU
+        let hidden = avx_is_to_be_hidden(&process, &habit, &Moment { ran: 1, now: 1 });
+        let expected = convicted && !exempt && class != AVX
             && grace_end <= 1 && visible_until <= 1;
         prop_assert_eq!(hidden, expected);
     }

@@ -37,7 +37,8 @@ struct Contender {
 
 const PREV: u32 = 0;
 const SHARED: u32 = 1;
-const PRIVATE: u32 = 2;
+const AVX: u32 = 2;
+const PRIVATE: u32 = 3;
 
 mod native {
     use super::{Contender, Due, Load};
@@ -53,7 +54,14 @@ mod native {
         pub safe fn avx_lasting_weight(weight: u64, just_woken: bool) -> u64;
         pub safe fn avx_due_of(vtime: u64, clock: u64, now: u64, weight: u64, load: &Load) -> Due;
         pub safe fn avx_queue_of(only_cpu: i32) -> u64;
-        pub safe fn avx_choose_next(p: &Contender, shared: &Contender, private: &Contender) -> u32;
+        pub safe fn avx_choose_next(
+            prev: &Contender,
+            shared: &Contender,
+            avx: &Contender,
+            private: &Contender,
+        ) -> u32;
+        pub safe fn avx_yielding(it: Contender, penalty_ns: u64) -> Contender;
+        pub safe fn avx_stranded(it: Contender, now: u64, bound_ns: u64) -> Contender;
     }
 }
 use native::*;
@@ -162,11 +170,11 @@ proptest! {
     }
 
     #[test]
-    fn the_earliest_contender_wins(dues: [u64; 3], present: [bool; 3]) {
+    fn the_earliest_contender_wins(dues: [u64; 4], present: [bool; 4]) {
         // Within a range in which the order is that of plain numbers.
         let contender = |i: usize| Contender { present: present[i], due: dues[i] >> 2 };
-        let all = [contender(0), contender(1), contender(2)];
-        let chosen = all[avx_choose_next(&all[0], &all[1], &all[2]) as usize];
+        let all = [contender(0), contender(1), contender(2), contender(3)];
+        let chosen = all[avx_choose_next(&all[0], &all[1], &all[2], &all[3]) as usize];
         for other in all.iter().filter(|other| other.present) {
             prop_assert!(chosen.present && chosen.due <= other.due);
         }
@@ -183,9 +191,20 @@ fn a_short_guest_does_not_scare_others() {
 fn ties_save_a_switch_and_spare_the_shared_queue() {
     let now = Contender { present: true, due: 7 };
     let nobody = Contender { present: false, due: 0 };
-    assert_eq!(avx_choose_next(&now, &now, &now), PREV);
-    assert_eq!(avx_choose_next(&nobody, &now, &now), PRIVATE);
-    assert_eq!(avx_choose_next(&nobody, &now, &nobody), SHARED);
+    assert_eq!(avx_choose_next(&now, &now, &now, &now), PREV);
+    assert_eq!(avx_choose_next(&nobody, &now, &now, &now), PRIVATE);
+    assert_eq!(avx_choose_next(&nobody, &now, &now, &nobody), AVX);
+    assert_eq!(avx_choose_next(&nobody, &now, &nobody, &nobody), SHARED);
+}
+
+#[test]
+fn who_belongs_elsewhere_waits_longer() {
+    let [early, late] = [7, 9].map(|due| Contender { present: true, due });
+    let nobody = Contender { present: false, due: 0 };
+    assert_eq!(avx_choose_next(&nobody, &avx_yielding(early, 2), &late, &nobody), AVX);
+    assert_eq!(avx_choose_next(&nobody, &avx_yielding(early, 1), &late, &nobody), SHARED);
+    assert!(!avx_stranded(early, 9, 2).present && avx_stranded(early, 10, 2).present);
+    assert!(!avx_stranded(nobody, 10, 2).present);
 }
 
 #[test]
@@ -254,7 +273,7 @@ impl Machine {
         let head = self.waiting.first().copied();
         let head_due =
             head.map_or(nobody, |(head_due, _)| Contender { present: true, due: head_due });
-        match (avx_choose_next(&prev, &head_due, &nobody), head) {
+        match (avx_choose_next(&prev, &head_due, &nobody, &nobody), head) {
             (SHARED, Some(head)) => {
                 self.waiting.insert((due, task));
                 self.queued_at[task] = now;

@@ -13,11 +13,10 @@
  * says by mandatory prefix which opcodes are heavy, and which work on one
  * element whatever the length says.
  *
- * Limits. Everything without such a prefix, and maps that came after FP16, are
- * not understood, which is said by a length of 0. Opcodes that no CPU has get
- * an answer nevertheless: such an instruction dies where it is. Addresses are
- * taken for 64-bit ones; 32-bit code differs only in the rare 16-bit address,
- * whose length comes out wrong.
+ * Limits. Everything without such a prefix, or with too many others before it, and
+ * maps that came after FP16, are not understood. Opcodes that no
+ * CPU has get an answer nevertheless: such an instruction dies where it is. Addresses are taken for
+ * 64-bit ones; 32-bit code differs only in the rare 16-bit address, whose length comes out wrong.
  *
  * What is heavy follows Intel's optimization manual (248966, "Intel AVX-512
  * Instructions and Frequency"): floating point arithmetic, with comparison and
@@ -42,7 +41,6 @@ enum avx_insn_kind {
 
 struct avx_insn {
 	u32 kind;
-	u32 length; /* bytes; 0: not understood */
 	u32 width;  /* bits of its widest vector; 0: none, as in KMOV and ANDN */
 	bool heavy; /* floating point arithmetic or integer multiplication */
 };
@@ -53,7 +51,7 @@ enum avx_insn_prefixes {
 	P66 = 1 << 1,
 	PF3 = 1 << 2,
 	PF2 = 1 << 3,
-	ANY = NP | P66 | PF3 | PF2,
+	ANY_PREFIX = NP | P66 | PF3 | PF2,
 };
 
 /* What a table says of an opcode. */
@@ -66,9 +64,9 @@ enum avx_insn_prefixes {
 #define NO_MODRM (1 << 12)
 
 /* Floating point: packed, with the single elements behind other prefixes. */
-#define FLOAT HEAVY(ANY)
+#define FLOAT HEAVY(ANY_PREFIX)
 #define FLOAT_BY_PREFIX (FLOAT | SCALAR(PF3 | PF2))
-#define FLOAT_SINGLE (FLOAT | SCALAR(ANY))
+#define FLOAT_SINGLE (FLOAT | SCALAR(ANY_PREFIX))
 #define PACKED_THEN_SINGLE(opcode) [opcode] = FLOAT, [(opcode) + 1] = FLOAT_SINGLE
 
 /* Map 1: 0F */
@@ -115,7 +113,7 @@ static const u16 insn_map_0f38[256] = {
 	[0x4b] = NO_VECTOR,			       /* ... */
 	PACKED_THEN_SINGLE(0x4c),		       /* RCP14Px */
 	PACKED_THEN_SINGLE(0x4e),		       /* RSQRT14Px */
-	[0x50 ... 0x53] = HEAVY(ANY),		       /* PDPx, DPBF16PS */
+	[0x50 ... 0x53] = HEAVY(ANY_PREFIX),	       /* PDPx, DPBF16PS */
 	[0x5c] = NO_VECTOR,			       /* tiles */
 	[0x5e] = NO_VECTOR,			       /* ... */
 	[0x6c] = NO_VECTOR,			       /* ... */
@@ -130,22 +128,22 @@ static const u16 insn_map_0f38[256] = {
 	PACKED_THEN_SINGLE(0xaa),
 	PACKED_THEN_SINGLE(0xac),
 	PACKED_THEN_SINGLE(0xae),
-	[0xb0 ... 0xb1] = HEAVY(ANY), /* CVTNEx, bfloat16 */
-	[0xb4 ... 0xb5] = HEAVY(P66), /* PMADD52x */
+	[0xb0 ... 0xb1] = HEAVY(ANY_PREFIX), /* CVTNEx, bfloat16 */
+	[0xb4 ... 0xb5] = HEAVY(P66),	     /* PMADD52x */
 	[0xb6 ... 0xb7] = FLOAT,
 	PACKED_THEN_SINGLE(0xb8),
 	PACKED_THEN_SINGLE(0xba),
 	PACKED_THEN_SINGLE(0xbc),
 	PACKED_THEN_SINGLE(0xbe),
-	[0xc8] = HEAVY(P66),		   /* EXP2Px */
-	[0xca] = HEAVY(P66),		   /* RCP28Px */
-	[0xcb] = HEAVY(P66) | SCALAR(P66), /* RCP28Sx */
-	[0xcc] = HEAVY(P66),		   /* RSQRT28Px */
-	[0xcd] = HEAVY(P66) | SCALAR(P66), /* RSQRT28Sx */
-	[0xd2 ... 0xd3] = HEAVY(ANY),	   /* PDPWx */
-	[0xf2 ... 0xf3] = NO_VECTOR,	   /* ANDN, BLSx */
-	[0xf5 ... 0xf7] = NO_VECTOR,	   /* BZHI, MULX, SARX ... */
-	[0xe0 ... 0xef] = NO_VECTOR,	   /* CMPccXADD */
+	[0xc8] = HEAVY(P66),		     /* EXP2Px */
+	[0xca] = HEAVY(P66),		     /* RCP28Px */
+	[0xcb] = HEAVY(P66) | SCALAR(P66),   /* RCP28Sx */
+	[0xcc] = HEAVY(P66),		     /* RSQRT28Px */
+	[0xcd] = HEAVY(P66) | SCALAR(P66),   /* RSQRT28Sx */
+	[0xd2 ... 0xd3] = HEAVY(ANY_PREFIX), /* PDPWx */
+	[0xf2 ... 0xf3] = NO_VECTOR,	     /* ANDN, BLSx */
+	[0xf5 ... 0xf7] = NO_VECTOR,	     /* BZHI, MULX, SARX ... */
+	[0xe0 ... 0xef] = NO_VECTOR,	     /* CMPccXADD */
 };
 
 /* Map 3: 0F 3A, all with an immediate byte */
@@ -160,7 +158,7 @@ static const u16 insn_map_0f3a[256] = {
 	PACKED_THEN_SINGLE(0x54),	      /* FIXUPIMMPx */
 	PACKED_THEN_SINGLE(0x56),	      /* REDUCEPx */
 	[0x5c ... 0x5f] = FLOAT,	      /* AMD's FMA of four operands */
-	[0x67] = SCALAR(ANY),		      /* FPCLASSSx */
+	[0x67] = SCALAR(ANY_PREFIX),	      /* FPCLASSSx */
 	[0x68 ... 0x69] = FLOAT,
 	[0x6a ... 0x6b] = FLOAT_SINGLE,
 	[0x6c ... 0x6d] = FLOAT,
@@ -175,11 +173,11 @@ static const u16 insn_map_0f3a[256] = {
 
 /* Map 5: FP16, at the places of map 1 */
 static const u16 insn_map_5[256] = {
-	[0x10 ... 0x11] = SCALAR(ANY),	/* MOVSH */
-	[0x1d] = FLOAT | SCALAR(NP),	/* CVTSS2SH, CVTPS2PHX */
-	[0x2a] = FLOAT_SINGLE,		/* conversions */
-	[0x2c ... 0x2d] = FLOAT_SINGLE, /* ... */
-	[0x2e ... 0x2f] = FLOAT_SINGLE, /* (U)COMISH */
+	[0x10 ... 0x11] = SCALAR(ANY_PREFIX), /* MOVSH */
+	[0x1d] = FLOAT | SCALAR(NP),	      /* CVTSS2SH, CVTPS2PHX */
+	[0x2a] = FLOAT_SINGLE,		      /* conversions */
+	[0x2c ... 0x2d] = FLOAT_SINGLE,	      /* ... */
+	[0x2e ... 0x2f] = FLOAT_SINGLE,	      /* (U)COMISH */
 	[0x51 ... 0x5a] = FLOAT_BY_PREFIX,
 	[0x5b] = FLOAT,
 	[0x5c ... 0x5f] = FLOAT_BY_PREFIX,
@@ -215,15 +213,24 @@ struct insn_layout {
 	bool b;	    /* EVEX: broadcast, or with registers rounding or no exceptions */
 };
 
-/* Segments, and the size of addresses; any other prefix before these is illegal. */
+/*
+ * Segments, and the size of addresses; any other prefix before these is illegal.
+ * Nobody writes more than two of them.
+ */
+#define MAX_LEGACY_PREFIXES 2
+
 static __always_inline bool is_legacy_prefix(u8 byte)
 {
-	return byte == 0x26 || byte == 0x2e || byte == 0x36 || byte == 0x3e ||
-	       (byte >= 0x64 && byte <= 0x65) || byte == 0x67;
+	const u64 segments = 1ULL << 0x26 | 1ULL << 0x2e | 1ULL << 0x36 | 1ULL << 0x3e;
+	const u64 others = 1ULL << (0x64 & 63) | 1ULL << (0x65 & 63) | 1ULL << (0x67 & 63);
+
+	return (byte < 64 ? segments >> byte : byte < 128 ? others >> (byte & 63) : 0) & 1;
 }
 
 static __always_inline u8 insn_byte(const u8 code[INSN_BYTES], u32 at)
 {
+	/* An address known to be aligned would be or-ed with @at, which BPF forbids. */
+	__asm__ __volatile__("" : "+r"(code));
 	return code[at & (INSN_BYTES - 1)];
 }
 
@@ -233,7 +240,7 @@ static __always_inline struct insn_layout insn_layout(const u8 code[INSN_BYTES])
 	u32 at = 0;
 	u8 payload;
 
-	while (at < INSN_MAX && is_legacy_prefix(code[at]))
+	while (at < MAX_LEGACY_PREFIXES && is_legacy_prefix(insn_byte(code, at)))
 		at++;
 
 	switch (insn_byte(code, at)) {
@@ -288,20 +295,24 @@ static __always_inline s32 insn_entry(const struct insn_layout *layout, u8 opcod
 	}
 }
 
+/*
+ * The bytes of a displacement, by mod and the register that is the base. A table
+ * and not a few conditions, for the kernel's verifier goes through all of these.
+ */
+static const u8 displacements[4][8] = {
+	[0][5] = 4,
+	[1][0 ... 7] = 1,
+	[2][0 ... 7] = 4,
+};
+
 /* The bytes of ModRM and of the address that it begins. */
 static __always_inline u32 modrm_length(u8 modrm, u8 sib)
 {
-	u32 mod = modrm >> 6, rm = modrm & 7, length = 1;
+	u32 mod = modrm >> 6, rm = modrm & 7;
+	bool has_sib = rm == 4 && mod != 3;
+	u32 base = has_sib ? sib & 7 : rm;
 
-	if (mod == 3)
-		return length;
-	if (rm == 4)
-		length++;
-	if (mod == 1)
-		return length + 1;
-	if (mod == 2 || rm == 5 || (rm == 4 && (sib & 7) == 5))
-		return length + 4;
-	return length;
+	return 1 + has_sib + displacements[mod][base];
 }
 
 static __always_inline u32 insn_width(const struct insn_layout *layout, u32 entry, u8 modrm)
@@ -318,34 +329,41 @@ static __always_inline u32 insn_width(const struct insn_layout *layout, u32 entr
 
 /*
  * The instruction that begins with @code, of which @readable bytes are those of
- * the program and the rest are 0.
+ * the program and the rest are 0. What follows ModRM need not be there.
  */
 static __always_inline struct avx_insn decode_insn(const u8 code[INSN_BYTES], u32 readable)
 {
 	struct insn_layout layout = insn_layout(code);
 	struct avx_insn insn = { .kind = INSN_OTHER };
 	u8 modrm = insn_byte(code, layout.opcode + 1);
-	u32 length = layout.opcode + 1;
 	s32 entry;
 
-	if (layout.kind == INSN_OTHER)
+	if (layout.kind == INSN_OTHER || layout.opcode + 2 > readable)
 		return insn;
 	entry = insn_entry(&layout, insn_byte(code, layout.opcode));
 	if (entry < 0)
 		return insn;
 
-	if (!(entry & NO_MODRM))
-		length += modrm_length(modrm, insn_byte(code, layout.opcode + 2));
-	if (entry & IMM8)
-		length++;
-	if (length > readable || length > INSN_MAX)
-		return insn;
-
 	insn.kind = entry & OPMASK ? INSN_OPMASK : layout.kind;
-	insn.length = length;
 	insn.width = insn_width(&layout, entry, modrm);
 	insn.heavy = entry & HEAVY(layout.prefix) && !(entry & NO_VECTOR);
 	return insn;
+}
+
+/* The bytes of an instruction, or 0 if it is not understood. */
+static __always_inline u32 insn_length(const u8 code[INSN_BYTES])
+{
+	struct insn_layout layout = insn_layout(code);
+	s32 entry = insn_entry(&layout, insn_byte(code, layout.opcode));
+	u32 length = layout.opcode + 1;
+
+	if (layout.kind == INSN_OTHER || entry < 0)
+		return 0;
+	if (!(entry & NO_MODRM))
+		length += modrm_length(insn_byte(code, length), insn_byte(code, length + 1));
+	if (entry & IMM8)
+		length++;
+	return length <= INSN_MAX ? length : 0;
 }
 
 /* The frequency licence that it asks for, as Skylake-SP has them: 0, 1 or 2. */

@@ -18,7 +18,6 @@ const EVEX: u32 = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Insn {
     kind: u32,
-    length: u32,
     width: u32,
     heavy: bool,
 }
@@ -29,24 +28,26 @@ mod native {
     // SAFETY: the signatures repeat those of native.c, which build.rs links in.
     unsafe extern "C" {
         pub safe fn avx_decode_insn(code: &[u8; BYTES], readable: u32) -> Insn;
+        pub safe fn avx_insn_length(code: &[u8; BYTES]) -> u32;
         pub safe fn avx_licence_of(insn: &Insn) -> u32;
         pub safe fn avx_is_avx512(insn: &Insn) -> bool;
     }
 }
 pub(super) use native::*;
 
-/// What the disassembler says, in our words; `None` for what no CPU executes.
-fn expected(instruction: &Instruction) -> Option<Insn> {
+/// What the disassembler says, in our words, and the length of it; `None` for what no
+/// CPU executes.
+fn expected(instruction: &Instruction) -> Option<(Insn, u32)> {
     let Known { kind, heavy, .. } = KNOWN[instruction.code() as usize];
     if instruction.is_invalid() {
         return None;
     }
     if kind == OTHER {
-        return Some(Insn::default());
+        return Some((Insn::default(), 0));
     }
     let in_memory = VECTORS_IN_MEMORY[instruction.memory_size() as usize];
     let width = registers(instruction).chain([in_memory]).max()?;
-    Some(Insn { kind, length: instruction.len() as u32, width, heavy: heavy && width > 0 })
+    Some((Insn { kind, width, heavy: heavy && width > 0 }, instruction.len() as u32))
 }
 
 /// What follows from the name of an instruction.
@@ -127,12 +128,21 @@ fn disassemble(code: &[u8]) -> Instruction {
     Decoder::new(64, code, DecoderOptions::NONE).decode()
 }
 
+/// More other prefixes than anybody writes, which the decoder does not look behind.
+fn has_many_prefixes(code: &[u8]) -> bool {
+    code.iter().take(3).all(|byte| [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x67].contains(byte))
+}
+
 /// Both about the same bytes, in words if they differ.
 fn compare(code: &[u8; BYTES]) -> Result<Instruction, String> {
     let instruction = disassemble(&code[..15]);
-    let found = avx_decode_insn(code, BYTES as u32);
+    let found = (avx_decode_insn(code, BYTES as u32), avx_insn_length(code));
     match expected(&instruction) {
-        Some(expected) if expected != found && !KNOWN[instruction.code() as usize].exempt => {
+        Some(expected)
+            if expected != found
+                && !KNOWN[instruction.code() as usize].exempt
+                && !has_many_prefixes(code) =>
+        {
             Err(format!("{code:02x?}: {:?} is {expected:?}, found {found:?}", instruction.code()))
         }
         _ => Ok(instruction),
@@ -245,13 +255,13 @@ proptest! {
     }
 
     #[test]
-    fn what_cannot_be_read_to_its_end_is_not_understood(mut code: [u8; BYTES]) {
+    fn an_instruction_is_understood_once_modrm_is_there(mut code: [u8; BYTES]) {
         code[0] = 0xc5;
         let whole = avx_decode_insn(&code, BYTES as u32);
-        for readable in 0..whole.length {
+        for readable in 0..4 {
             prop_assert_eq!(avx_decode_insn(&code, readable), Insn::default());
         }
-        prop_assert_eq!(avx_decode_insn(&code, whole.length), whole);
+        prop_assert_eq!(avx_decode_insn(&code, 4), whole);
     }
 }
 

@@ -42,6 +42,28 @@ enum avx_limits {
 #define AVX_WAIT_MAX_S 5
 #define AVX_WAIT_MAX_NS (AVX_WAIT_MAX_S * 1000ULL * 1000 * 1000)
 
+/* The queues; the private ones of all CPUs follow. */
+enum avx_queue_ids {
+	SHARED_QUEUE,
+	AVX_QUEUE,
+	FIRST_PRIVATE_QUEUE,
+};
+
+/* How AVX work is found out about, from the best way to none. */
+enum avx_tier {
+	AVX_TIER_TRAP,	  /* the kernel hides AVX-512 and tells of its first use */
+	AVX_TIER_OBSERVE, /* it is not: nothing is known, nothing is done */
+};
+
+/* Where a CPU is; each of these is named by its first CPU. */
+struct avx_topology {
+	u32 core;
+	u32 llc;
+	u32 node;
+	u32 core_cpus; /* usable CPUs of its core */
+	u32 usable;    /* may be an AVX core: online, and not isolated */
+};
+
 /* Fractions are in units of 1/1024. */
 #define AVX_WHOLE 1024
 
@@ -68,6 +90,11 @@ enum avx_return_method {
 
 /* Every knob, with unit and range. The agent validates all of them at once. */
 struct avx_policy {
+	/* For how long other work must have been due to be treated like AVX work
+	 * on an AVX core, and AVX work to be taken by a scalar CPU: 0 to 1 s (ns) */
+	u64 scalar_penalty_ns;
+	u64 stranded_ns;
+
 	/* How many AVX cores: enum avx_sizing_method */
 	u32 sizing;
 	/* CPUs, of SIZING_STATIC: 0 to all */
@@ -129,6 +156,19 @@ struct avx_cpu_stats {
 	u64 kicks;	    /* idle CPUs woken for a task that was just queued */
 	u64 rescues;	    /* idle CPUs woken by the tick for a task that waited */
 	u64 run_ns;	    /* time that tasks ran */
+	u64 avx_ns;	    /* ... AVX tasks among them */
+	u64 avx_waits;	    /* AVX tasks that began to run, */
+	u64 avx_wait_ns;    /* ... having waited for so long in all */
+	u64 queued_avx;	    /* tasks queued for AVX cores */
+	u64 taken_avx;	    /* tasks that this CPU took from there */
+	u64 wide_faults;    /* faults by something hidden: 512-bit instructions */
+	u64 light_faults;   /* ... shorter ones with the encoding of AVX-512 */
+	u64 other_faults;   /* ... and everything else */
+	u64 samples;	    /* times that wide vectors were seen in use */
+	u64 phases;	    /* ends of a task's time as an AVX task */
+	u64 in_place;	    /* AVX tasks that may use no AVX core */
+	u64 preempted;	    /* AVX cores that were taken from other work */
+	u64 role_changes;   /* CPUs that became AVX cores, or were no more */
 };
 
 #endif /* AVXSPEC_INTF_H */

@@ -5,82 +5,20 @@
  *
  * This file is glue. It looks up what a decision needs, asks one of the
  * headers beside it, and tells the kernel the verdict.
- *
- * Locking. The kernel calls ops.enqueue(), ops.running(), ops.stopping() and
- * ops.quiescent() for a task with the lock of that task's run queue held, so
- * the context of a task needs no lock of its own. The clock of a private queue
- * is nearly always touched by its own CPU. The clock of the shared queue is
- * written by all without a lock: a lost step is made up by the next one.
  */
 #include <scx/common.bpf.h>
-#include "intf.h"
 #include "fairness.bpf.h"
 #include "queues.bpf.h"
+#include "roles.bpf.h"
+#include "state.bpf.h"
+#include "visibility.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-/* Online CPUs. A change restarts the scheduler, so this holds while it runs. */
-const volatile u32 nr_online_cpus = 1;
-
 /* How many waiting tasks the tick looks at for one that an idle CPU may run. */
 #define MAX_RESCUE_SCAN 8
-
-struct queue_ctx {
-	u64 clock;
-	u64 weight_waiting;
-} __attribute__((aligned(64)));
-
-/* One per queue, indexed by the queue's id; the agent sizes it before loading. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct queue_ctx);
-} queues SEC(".maps");
-
-struct task_ctx {
-	u64 vtime;	   /* measured by the clock of @queue */
-	u64 queue;	   /* the queue the task last waited in */
-	u64 weight_queued; /* what the task adds to that queue's weight now */
-	u64 started_at;	   /* up to when its running time is accounted for */
-	bool overdue;	   /* queued at the longest wait */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_ctx);
-} tasks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct avx_cpu_stats);
-} cpu_stats SEC(".maps");
-
-#define stat_add(field, n)                                                            \
-	do {                                                                          \
-		u32 zero = 0;                                                         \
-		struct avx_cpu_stats *stats = bpf_map_lookup_elem(&cpu_stats, &zero); \
-		if (stats)                                                            \
-			stats->field += (n);                                          \
-	} while (0)
-
-static struct task_ctx *lookup_task(struct task_struct *p)
-{
-	return bpf_task_storage_get(&tasks, p, 0, 0);
-}
-
-static struct queue_ctx *lookup_queue(u64 id)
-{
-	u32 key = id;
-
-	return bpf_map_lookup_elem(&queues, &key);
-}
 
 static __always_inline struct avx_load load_of(u64 id, const struct queue_ctx *queue)
 {
@@ -89,22 +27,10 @@ static __always_inline struct avx_load load_of(u64 id, const struct queue_ctx *q
 	return (struct avx_load){
 		.nr_waiting = nr_waiting > 0 ? nr_waiting : 0,
 		.weight_waiting = queue->weight_waiting,
-		.nr_cpus = id == SHARED_QUEUE ? nr_online_cpus : 1,
+		.nr_cpus = id == SHARED_QUEUE ? nr_online_cpus
+			   : id == AVX_QUEUE  ? at_least_one(nr_avx_cpus)
+					      : 1,
 	};
-}
-
-/*
- * The CPU that @p is confined to, or a negative number if it may move. Asked
- * anew for each enqueue: an answer kept from ops.set_cpumask() would be stale,
- * since that can run before the task's mask has changed.
- */
-static s32 only_cpu_of(const struct task_struct *p)
-{
-	if (is_migration_disabled(p))
-		return scx_bpf_task_cpu(p);
-	if (p->nr_cpus_allowed == 1)
-		return bpf_cpumask_first(p->cpus_ptr);
-	return -1;
 }
 
 /*
@@ -153,8 +79,11 @@ static void settle(const struct task_struct *p, struct task_ctx *tctx)
 	u64 ran = vtime_before(tctx->started_at, now) ? now - tctx->started_at : 0;
 
 	tctx->started_at = now;
+	tctx->ran += ran;
 	tctx->vtime += vtime_cost(ran, p->scx.weight);
 	stat_add(run_ns, ran);
+	if (tctx->habit.class == CLASS_AVX)
+		stat_add(avx_ns, ran);
 }
 
 static void start_slice(struct task_ctx *tctx)
@@ -179,20 +108,43 @@ static void wake_idle_cpu(s32 cpu)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* Wake a CPU that may run the task just queued, if one is idle. */
-static void wake_idle_cpu_for(const struct task_struct *p, s32 only_cpu)
+/* An idle CPU for a task that is none of the AVX tasks: an AVX core only if need be. */
+static s32 pick_idle_for_scalar(const struct task_struct *p)
+{
+	s32 cpu;
+
+	if (!nr_avx_cpus)
+		return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	cpu = pick_idle_in(p, ROLE_SCALAR);
+	return cpu >= 0 ? cpu : pick_idle_in(p, ROLE_AVX);
+}
+
+/* Wake a CPU that takes from the queue @id what was just put there, if one is idle. */
+static void wake_cpu_for(const struct task_struct *p, u64 id, s32 only_cpu)
 {
 	s32 cpu = only_cpu;
 
-	if (only_cpu < 0)
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (id == AVX_QUEUE)
+		cpu = pick_idle_in(p, ROLE_AVX);
+	else if (only_cpu < 0)
+		cpu = pick_idle_for_scalar(p);
 	else if (!scx_bpf_test_and_clear_cpu_idle(only_cpu))
 		return;
 
 	if (cpu >= 0) {
 		wake_idle_cpu(cpu);
 		stat_add(kicks, 1);
+	} else if (id == AVX_QUEUE) {
+		preempt_avx_core_for(p);
 	}
+}
+
+/* Where @p waits, and on an AVX core if it needs one and may use one. */
+static u64 queue_for(const struct task_struct *p, const struct task_ctx *tctx, s32 only_cpu)
+{
+	if (only_cpu < 0 && tctx->habit.class == CLASS_AVX && may_use_avx_core(p))
+		return AVX_QUEUE;
+	return queue_of(only_cpu);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
@@ -201,8 +153,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 	int err;
 
 	err = scx_bpf_create_dsq(SHARED_QUEUE, -1);
+	if (!err)
+		err = scx_bpf_create_dsq(AVX_QUEUE, -1);
 	if (err) {
-		scx_bpf_error("cannot create the shared queue: error %d", err);
+		scx_bpf_error("cannot create the shared queues: error %d", err);
 		return err;
 	}
 
@@ -214,12 +168,14 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 		}
 	}
 
-	return 0;
+	return traps() ? init_roles() : 0;
 }
 
 s32 BPF_STRUCT_OPS(avxspec_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	return bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
+	if (!bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+		return -ENOMEM;
+	return traps() ? init_process(p, args->fork) : 0;
 }
 
 /* A task enters with neither credit nor debt. */
@@ -236,11 +192,33 @@ void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 	tctx->started_at = scx_bpf_now();
 }
 
+/*
+ * An idle CPU for a waking task while there are AVX cores: of its own kind, the
+ * one where it was before if that idles, and no AVX core for other work as long
+ * as there is another.
+ */
+static s32 select_by_role(struct task_struct *p, s32 prev_cpu, bool *is_idle)
+{
+	const struct task_ctx *tctx = lookup_task(p);
+	bool is_avx = tctx && tctx->habit.class == CLASS_AVX && may_use_avx_core(p);
+	s32 cpu;
+
+	if (is_avx_cpu(prev_cpu) == is_avx && bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr) &&
+	    scx_bpf_test_and_clear_cpu_idle(prev_cpu))
+		cpu = prev_cpu;
+	else
+		cpu = is_avx ? pick_idle_in(p, ROLE_AVX) : pick_idle_for_scalar(p);
+
+	*is_idle = cpu >= 0;
+	return *is_idle ? cpu : prev_cpu;
+}
+
 /* A waking task that may move goes straight to an idle CPU, past the queues. */
 s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
-	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	s32 cpu = nr_avx_cpus ? select_by_role(p, prev_cpu, &is_idle)
+			      : scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 
 	if (is_idle) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, AVX_SLICE_MAX_NS, 0);
@@ -253,12 +231,12 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 only_cpu = only_cpu_of(p);
-	u64 id = queue_of(only_cpu), weight = p->scx.weight;
-	struct queue_ctx *queue = lookup_queue(id);
 	struct task_ctx *tctx = lookup_task(p);
+	u64 id = tctx ? queue_for(p, tctx, only_cpu) : SHARED_QUEUE;
+	struct queue_ctx *queue = lookup_queue(id);
+	u64 weight = p->scx.weight, slice;
 	struct avx_load load;
 	struct avx_due due;
-	u64 slice;
 
 	if (!tctx || !queue) {
 		scx_bpf_error("%s[%d] has no queue or no context", p->comm, p->pid);
@@ -271,14 +249,17 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	load = load_of(id, queue);
 	slice = slice_for(&load);
 	tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
-	due = due_of(tctx->vtime, queue->clock, scx_bpf_now(), weight, &load);
+	tctx->queued_at = scx_bpf_now();
+	due = due_of(tctx->vtime, queue->clock, tctx->queued_at, weight, &load);
 	tctx->overdue = due.overdue;
 
 	join_queue(tctx, queue, lasting_weight(weight, enq_flags & SCX_ENQ_WAKEUP));
 	scx_bpf_dsq_insert_vtime(p, id, slice, due.at, enq_flags);
-	wake_idle_cpu_for(p, only_cpu);
+	wake_cpu_for(p, id, only_cpu);
 
-	if (only_cpu < 0)
+	if (id == AVX_QUEUE)
+		stat_add(queued_avx, 1);
+	else if (only_cpu < 0)
 		stat_add(queued_shared, 1);
 	else
 		stat_add(queued_private, 1);
@@ -307,6 +288,14 @@ static bool take_shared(void)
 	if (!scx_bpf_dsq_move_to_local(SHARED_QUEUE, 0))
 		return false;
 	stat_add(taken_shared, 1);
+	return true;
+}
+
+static bool take_avx(void)
+{
+	if (!scx_bpf_dsq_move_to_local(AVX_QUEUE, 0))
+		return false;
+	stat_add(taken_avx, 1);
 	return true;
 }
 
@@ -353,6 +342,19 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx)
 }
 
 /*
+ * An AVX task on a scalar CPU, or another one on an AVX core with a CPU of its own
+ * kind to go to. It is queued anew by the kernel, even if nobody else is here.
+ */
+static bool belongs_elsewhere(struct task_struct *p, const struct task_ctx *tctx, bool is_avx)
+{
+	if (!nr_avx_cpus || only_cpu_of(p) >= 0)
+		return false;
+	if (tctx->habit.class == CLASS_AVX)
+		return !is_avx && may_use_avx_core(p);
+	return is_avx && has_idle_in(p, ROLE_SCALAR);
+}
+
+/*
  * The slice of @prev is over, or it went to sleep. Time for which nobody else
  * waited costs @prev nothing: it took nothing from anyone.
  */
@@ -361,8 +363,15 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 	struct avx_contender running = { .present = false };
 	struct avx_contender private = head_of(private_queue(cpu));
 	struct avx_contender shared = head_of(SHARED_QUEUE);
+	struct avx_contender avx = head_of(AVX_QUEUE);
+	bool is_avx = is_avx_cpu(cpu);
 	struct task_ctx *tctx = NULL;
 	u64 vtime = 0;
+
+	if (is_avx)
+		shared = yielding(shared, policy.scalar_penalty_ns);
+	else
+		avx = stranded(avx, scx_bpf_now(), policy.stranded_ns);
 
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
 	    bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
@@ -370,26 +379,51 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 	if (tctx) {
 		vtime = tctx->vtime;
 		settle(prev, tctx);
-		running = running_contender(prev, tctx);
+		if (belongs_elsewhere(prev, tctx, is_avx))
+			tctx = NULL;
+		else
+			running = running_contender(prev, tctx);
 	}
 
-	switch (choose_next(&running, &shared, &private)) {
+	switch (choose_next(&running, &shared, &avx, &private)) {
 	case CHOOSE_PREV:
-		if (!shared.present && !private.present)
+		if (!shared.present && !avx.present && !private.present)
 			tctx->vtime = vtime;
 		break;
 	case CHOOSE_SHARED:
-		if (take_shared() || take_private(cpu))
+		if (take_shared() || (avx.present && take_avx()) || take_private(cpu))
+			return;
+		break;
+	case CHOOSE_AVX:
+		if (take_avx() || take_private(cpu) || take_shared())
 			return;
 		break;
 	case CHOOSE_PRIVATE:
-		if (take_private(cpu) || take_shared())
+		if (take_private(cpu) || (avx.present && take_avx()) || take_shared())
 			return;
 		break;
 	}
 
 	if (tctx)
 		run_on(prev, tctx);
+}
+
+/* What the CPU is to this task, and what it may see there. */
+static void arrive(struct task_struct *p, struct task_ctx *tctx)
+{
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+
+	if (!cctx)
+		return;
+	cctx->runs_avx = tctx->habit.class == CLASS_AVX;
+	if (cctx->runs_avx) {
+		stat_add(avx_waits, 1);
+		stat_add(avx_wait_ns, tctx->queued_at ? tctx->started_at - tctx->queued_at : 0);
+		if (cctx->role == ROLE_SCALAR)
+			stat_add(in_place, 1);
+	}
+	tctx->queued_at = 0;
+	hide_or_show(p, tctx, tctx->started_at);
 }
 
 void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
@@ -401,6 +435,28 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 
 	leave_queue(tctx);
 	start_slice(tctx);
+	if (traps())
+		arrive(p, tctx);
+}
+
+/*
+ * The task goes on, and its CPU may have changed its role, or it its class. Where
+ * it no longer belongs its slice is over.
+ */
+static void look_at(struct task_struct *p)
+{
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+	struct task_ctx *tctx = lookup_task(p);
+
+	if (!tctx || !cctx)
+		return;
+	settle(p, tctx);
+	sample(p, tctx, tctx->ran);
+	ends_phase(p, tctx, BOUNDARY_TICK, tctx->ran);
+	cctx->runs_avx = tctx->habit.class == CLASS_AVX;
+	hide_or_show(p, tctx, tctx->started_at);
+	if (belongs_elsewhere(p, tctx, cctx->role == ROLE_AVX))
+		scx_bpf_task_set_slice(p, 0);
 }
 
 /*
@@ -416,6 +472,8 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 	u32 scanned = 0;
 	bool none_idle;
 
+	if (traps())
+		look_at(curr);
 	if (!scx_bpf_dsq_nr_queued(SHARED_QUEUE))
 		return;
 
@@ -442,8 +500,13 @@ void BPF_STRUCT_OPS(avxspec_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_ctx *tctx = lookup_task(p);
 
-	if (tctx)
-		settle(p, tctx);
+	if (!tctx)
+		return;
+	settle(p, tctx);
+	if (traps()) {
+		sample(p, tctx, tctx->ran);
+		ends_phase(p, tctx, BOUNDARY_SWITCH, tctx->ran);
+	}
 }
 
 /* The task sleeps, changes its affinity, or leaves: it no longer waits. */

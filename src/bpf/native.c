@@ -58,14 +58,29 @@ u64 avx_queue_of(s32 only_cpu)
 }
 
 u32 avx_choose_next(const struct avx_contender *prev, const struct avx_contender *shared,
-		    const struct avx_contender *private)
+		    const struct avx_contender *avx, const struct avx_contender *private)
 {
-	return choose_next(prev, shared, private);
+	return choose_next(prev, shared, avx, private);
+}
+
+struct avx_contender avx_yielding(struct avx_contender it, u64 penalty_ns)
+{
+	return yielding(it, penalty_ns);
+}
+
+struct avx_contender avx_stranded(struct avx_contender it, u64 now, u64 bound_ns)
+{
+	return stranded(it, now, bound_ns);
 }
 
 struct avx_insn avx_decode_insn(const u8 code[INSN_BYTES], u32 readable)
 {
 	return decode_insn(code, readable);
+}
+
+u32 avx_insn_length(const u8 code[INSN_BYTES])
+{
+	return insn_length(code);
 }
 
 u32 avx_licence_of(const struct avx_insn *insn)
@@ -90,16 +105,14 @@ u32 avx_first_need(struct avx_sizing *sizing, const struct avx_policy *policy,
 	return first_need(sizing, policy, demand);
 }
 
-bool avx_is_better_to_add(const struct avx_candidate *a, const struct avx_candidate *b,
-			  u32 placement)
+u64 avx_preference_to_add(const struct avx_candidate *it, u32 placement)
 {
-	return is_better_to_add(a, b, placement);
+	return preference_to_add(it, placement);
 }
 
-bool avx_is_better_to_remove(const struct avx_candidate *a, const struct avx_candidate *b,
-			     u32 placement)
+u64 avx_preference_to_remove(const struct avx_candidate *it, u32 placement)
 {
-	return is_better_to_remove(a, b, placement);
+	return preference_to_remove(it, placement);
 }
 
 void avx_phase_begins(struct avx_phase *phase, const struct avx_policy *policy, u64 ran)
@@ -128,10 +141,10 @@ u32 avx_verdict_of(s32 trapnr, const u8 code[INSN_BYTES], const struct avx_insn 
 	return verdict_of(trapnr, code, insn);
 }
 
-bool avx_is_to_be_hidden(const struct avx_process *process, const struct avx_habit *habit, u32 role,
+bool avx_is_to_be_hidden(const struct avx_process *process, const struct avx_habit *habit,
 			 const struct avx_moment *at)
 {
-	return is_to_be_hidden(process, habit, role, at);
+	return is_to_be_hidden(process, habit, at);
 }
 
 void avx_wide_vectors_seen(struct avx_process *process, struct avx_habit *habit, u64 ran)

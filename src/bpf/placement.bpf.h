@@ -36,32 +36,33 @@ static __always_inline bool is_half_done(const struct avx_candidate *it)
 	return it->core_avx && it->core_avx < it->core_cpus;
 }
 
-static __always_inline bool is_better_to_add(const struct avx_candidate *a,
-					     const struct avx_candidate *b, u32 placement)
+/* More significant first, so that one number can be compared with another. */
+static __always_inline u64 preference(bool half_done, u32 node, u32 llc, bool idle, u32 cpu)
 {
-	if (is_half_done(a) != is_half_done(b))
-		return is_half_done(a);
-	if (a->node_avx != b->node_avx)
-		return (a->node_avx > b->node_avx) == (placement == PLACEMENT_PACK);
-	if (a->llc_avx != b->llc_avx)
-		return a->llc_avx > b->llc_avx;
-	if (a->busy != b->busy)
-		return b->busy;
-	return a->cpu > b->cpu;
+	return (u64)half_done << 63 | (u64)(node & 0xffff) << 40 | (u64)(llc & 0xffff) << 24 |
+	       (u64)idle << 20 | (cpu & 0xffff);
 }
 
-static __always_inline bool is_better_to_remove(const struct avx_candidate *a,
-						const struct avx_candidate *b, u32 placement)
+/* Complements keep the order and turn it around. */
+static __always_inline u32 fewer(u32 n)
 {
-	if (is_half_done(a) != is_half_done(b))
-		return is_half_done(a);
-	if (a->node_avx != b->node_avx)
-		return (a->node_avx < b->node_avx) == (placement == PLACEMENT_PACK);
-	if (a->llc_avx != b->llc_avx)
-		return a->llc_avx < b->llc_avx;
-	if (a->busy != b->busy)
-		return b->busy;
-	return a->cpu < b->cpu;
+	return ~n;
+}
+
+/* The largest one is added to the set first. */
+static __always_inline u64 preference_to_add(const struct avx_candidate *it, u32 placement)
+{
+	u32 node = placement == PLACEMENT_PACK ? it->node_avx : fewer(it->node_avx);
+
+	return preference(is_half_done(it), node, it->llc_avx, !it->busy, it->cpu);
+}
+
+/* ... is removed from it first. */
+static __always_inline u64 preference_to_remove(const struct avx_candidate *it, u32 placement)
+{
+	u32 node = placement == PLACEMENT_PACK ? fewer(it->node_avx) : it->node_avx;
+
+	return preference(is_half_done(it), node, fewer(it->llc_avx), !it->busy, fewer(it->cpu));
 }
 
 #endif /* AVXSPEC_PLACEMENT_BPF_H */

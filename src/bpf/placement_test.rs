@@ -26,8 +26,8 @@ mod native {
 
     // SAFETY: the signatures repeat those of native.c, which build.rs links in.
     unsafe extern "C" {
-        pub safe fn avx_is_better_to_add(a: &Candidate, b: &Candidate, placement: u32) -> bool;
-        pub safe fn avx_is_better_to_remove(a: &Candidate, b: &Candidate, placement: u32) -> bool;
+        pub safe fn avx_preference_to_add(it: &Candidate, placement: u32) -> u64;
+        pub safe fn avx_preference_to_remove(it: &Candidate, placement: u32) -> u64;
     }
 }
 use native::*;
@@ -79,37 +79,24 @@ impl Machine {
         }
     }
 
-    /// The best of all, whatever the order in which they are looked at.
-    fn best(
-        &self,
-        is_avx: bool,
-        better: extern "C" fn(&Candidate, &Candidate, u32) -> bool,
-    ) -> Option<usize> {
-        let candidates: Vec<Candidate> = (0..self.cpus.len())
-            .filter(|&cpu| self.cpus[cpu].usable && self.cpus[cpu].is_avx == is_avx)
-            .map(|cpu| self.candidate(cpu))
-            .collect();
-        let best = |a: Candidate, b: Candidate| if better(&b, &a, self.placement) { b } else { a };
-        let forwards = candidates.iter().copied().reduce(best)?.cpu;
-        let backwards = candidates.iter().rev().copied().reduce(best)?.cpu;
-        assert_eq!(forwards, backwards);
-        Some(forwards as usize)
+    /// The best of all of one kind.
+    fn best(&self, is_avx: bool, preference: impl Fn(&Candidate) -> u64) -> Option<usize> {
+        let candidates = (0..self.cpus.len())
+            .filter(|&cpu| self.cpus[cpu].usable && self.cpus[cpu].is_avx == is_avx);
+        let preferences: BTreeMap<u64, usize> =
+            candidates.clone().map(|cpu| (preference(&self.candidate(cpu)), cpu)).collect();
+        assert_eq!(preferences.len(), candidates.count(), "two are preferred alike");
+        preferences.into_values().next_back()
     }
 
     fn add(&mut self) -> Option<usize> {
-        extern "C" fn better(a: &Candidate, b: &Candidate, placement: u32) -> bool {
-            avx_is_better_to_add(a, b, placement)
-        }
-        let cpu = self.best(false, better)?;
+        let cpu = self.best(false, |it| avx_preference_to_add(it, self.placement))?;
         self.cpus[cpu].is_avx = true;
         Some(cpu)
     }
 
     fn remove(&mut self) -> Option<usize> {
-        extern "C" fn better(a: &Candidate, b: &Candidate, placement: u32) -> bool {
-            avx_is_better_to_remove(a, b, placement)
-        }
-        let cpu = self.best(true, better)?;
+        let cpu = self.best(true, |it| avx_preference_to_remove(it, self.placement))?;
         self.cpus[cpu].is_avx = false;
         Some(cpu)
     }

@@ -8,11 +8,12 @@
  * the kernel empties them before it asks for anything else: two busy tasks
  * bound to one CPU would lock out everybody who could only run there.
  *
- * Mechanism. Tasks that may move wait in one shared queue. Tasks that may use
- * one CPU only wait in the private queue of that CPU. Both are sorted by the
- * time at which a task is due, a time on the wall, so a CPU compares the two
- * heads and takes what is due first. The id of a queue is its index in the
- * map that holds the queues' clocks.
+ * Mechanism. Tasks that may move wait in one shared queue, and AVX tasks that
+ * may use an AVX core in another. Tasks that may use one CPU only wait in the private queue of that
+ * CPU. Both are sorted by the time at which a task is due, a time on the wall, so a CPU compares
+ * the heads and takes what is due first. An AVX core gives AVX work a head start; a scalar CPU
+ * takes AVX work only if it has been due for very long, as when the last AVX core that a task may
+ * use is none any more. The id of a queue is its index in the map that holds the queues' clocks.
  *
  * Limits. A task bound to several CPUs but not to all of them waits in the
  * shared queue and is stepped over by the others.
@@ -22,15 +23,11 @@
 
 #include "fairness.bpf.h"
 
-enum avx_queue_ids {
-	SHARED_QUEUE = 0,
-	FIRST_PRIVATE_QUEUE = 1,
-};
-
 /* How a CPU that needs a task goes on. */
 enum avx_choice {
 	CHOOSE_PREV,	/* let the task that was running go on */
 	CHOOSE_SHARED,	/* look into the shared queue first */
+	CHOOSE_AVX,	/* look into that of AVX work first */
 	CHOOSE_PRIVATE, /* look into the CPU's own queue first */
 };
 
@@ -57,19 +54,41 @@ static __always_inline bool is_due_before(const struct avx_contender *a,
 	return a->present && (!b->present || vtime_before(a->due, b->due));
 }
 
+/* Work that belongs elsewhere has to be due for so long to be treated alike. */
+static __always_inline struct avx_contender yielding(struct avx_contender it, u64 penalty_ns)
+{
+	it.due += penalty_ns;
+	return it;
+}
+
+/* ... or does not contend at all before. */
+static __always_inline struct avx_contender stranded(struct avx_contender it, u64 now, u64 bound_ns)
+{
+	it.present = it.present && vtime_before(it.due + bound_ns, now);
+	return it;
+}
+
 /*
  * Whoever is due first. At a tie the running task stays, for a switch costs,
- * and the shared queue yields, for other CPUs can serve it.
+ * and of the queues the one yields that more CPUs can serve.
  */
 static __always_inline enum avx_choice choose_next(const struct avx_contender *prev,
 						   const struct avx_contender *shared,
+						   const struct avx_contender *avx,
 						   const struct avx_contender *private)
 {
-	bool shared_first = is_due_before(shared, private);
+	enum avx_choice choice = CHOOSE_PRIVATE;
+	const struct avx_contender *first = private;
 
-	if (prev->present && !is_due_before(shared_first ? shared : private, prev))
-		return CHOOSE_PREV;
-	return shared_first ? CHOOSE_SHARED : CHOOSE_PRIVATE;
+	if (is_due_before(avx, first)) {
+		choice = CHOOSE_AVX;
+		first = avx;
+	}
+	if (is_due_before(shared, first)) {
+		choice = CHOOSE_SHARED;
+		first = shared;
+	}
+	return prev->present && !is_due_before(first, prev) ? CHOOSE_PREV : choice;
 }
 
 #endif /* AVXSPEC_QUEUES_BPF_H */

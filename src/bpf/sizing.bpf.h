@@ -20,8 +20,8 @@
  * a dwell time, and each growth needs either more demand than ever since or a
  * shrinking before it.
  *
- * The first AVX core is not sized but given: whoever needs it cannot wait for
- * the next look. See first_need().
+ * The first AVX core is not sized but given, to whoever runs AVX work; who hears
+ * of it before does not wait for the next look: see first_need().
  *
  * Limits. The demand of a task that stays an AVX task for too long is counted
  * in full; that is for remigrate.bpf.h to mend.
@@ -143,6 +143,8 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	if (!is_too_large(sizing, policy, demand))
 		sizing->needed_at = sizing->now;
 
+	if (!nr_avx && demand->avx_ns)
+		return round_up_to_cores(1, demand);
 	if (is_too_small(sizing, policy, demand)) {
 		if (sizing->now - sizing->grown_at < policy->grow_dwell_ns)
 			return nr_avx;

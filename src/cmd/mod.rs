@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the command line can ask for, one file each.
 
+pub mod help_policy;
 pub mod help_stats;
 pub mod monitor;
 pub mod run;

@@ -9,14 +9,25 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use scx_utils::compat;
 use tracing::{info, warn};
 
 use crate::agent::preflight::Machine;
 use crate::agent::scheduler::{Ended, LoadOpts, Scheduler};
 use crate::agent::stats;
+use crate::bpf::intf::{avx_tier, avx_tier_AVX_TIER_TRAP};
+
+/// What the kernel patch brings.
+const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
 
 pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts) -> Result<()> {
-    Machine::look(Path::new("/")).check()?;
+    let machine = Machine::look(Path::new("/"));
+    machine.check()?;
+    let (tier, why) = machine.tier(
+        compat::ksym_exists(TELLS_OF_FIRST_USE).context("cannot read what the kernel offers")?,
+    );
+
+    info!("{}: {why}", tier_name(tier));
 
     let shutdown = super::shutdown_flag()?;
     let server = stats::serve()?;
@@ -26,7 +37,7 @@ pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts) -> Result<()> {
 
     loop {
         let mut open_object = MaybeUninit::uninit();
-        let scheduler = Scheduler::start(opts, &mut open_object)?;
+        let scheduler = Scheduler::start(opts, tier, &mut open_object)?;
         match scheduler.run_until_end(&server, &shutdown)? {
             Ended::Stopped => break,
             Ended::Restart if shutdown.load(Ordering::Relaxed) => break,
@@ -36,6 +47,10 @@ pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts) -> Result<()> {
 
     info!("stopped, the kernel's default scheduler is back");
     Ok(())
+}
+
+fn tier_name(tier: avx_tier) -> &'static str {
+    if tier == avx_tier_AVX_TIER_TRAP { "tier trap" } else { "tier observe" }
 }
 
 /// The statistics come over the same socket as for `--monitor`, so they survive a restart.

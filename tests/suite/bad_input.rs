@@ -43,7 +43,7 @@ fn unknown_flags_are_refused_by_name() -> Result<()> {
 }
 
 fn help_and_version_need_nothing() -> Result<()> {
-    for flag in ["--help", "--version", "--help-stats"] {
+    for flag in ["--help", "--version", "--help-stats", "--help-policy"] {
         let output = Command::new(scheduler_program()?).arg(flag).env_clear().output()?;
         ensure!(output.status.success() && !output.stdout.is_empty(), "{flag}");
     }
@@ -56,10 +56,12 @@ fn refused_in_one_sentence() -> Result<()> {
         .command("unshare -m sh -c 'mount -t tmpfs none /sys/kernel; scx_avxspec'")
         .command(&script("start_scheduler; scx_avxspec"))
         .command(&script("is_enabled; echo $?; pidof scx_avxspec | wc -w"))
+        .command("scx_avxspec --set worthwhile=2")
         .boot()?;
     is_one_sentence(&outcome.commands[0], &["root", "sudo"])?;
     is_one_sentence(&outcome.commands[1], &["sched_ext", "CONFIG_SCHED_CLASS_EXT"])?;
     is_one_sentence(&outcome.commands[2], &["avxspec", "already loaded"])?;
+    is_one_sentence(&outcome.commands[4], &["worthwhile", "\"2\"", "0s to 100ms"])?;
     ensure_eq!(outcome.commands[3].stdout, "0\n1\n", "the first one goes on");
     Ok(())
 }

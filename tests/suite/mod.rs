@@ -6,6 +6,7 @@
 //! nothing: these machines are shared. What must not take for ever has a limit
 //! of its own.
 
+mod avx;
 mod bad_input;
 mod emulator;
 pub mod hiding;
@@ -40,7 +41,7 @@ pub struct Test {
 /// there are CPUs: those that only look at files need not wait for a guest.
 const THREADS: usize = 6;
 
-const GROUPS: [&[Test]; 15] = [
+const GROUPS: [&[Test]; 16] = [
     stress::TESTS,
     hiding::registers::TESTS,
     hiding::lifetime::TESTS,
@@ -52,6 +53,7 @@ const GROUPS: [&[Test]; 15] = [
     oracle::TESTS,
     emulator::TESTS,
     scheduler::TESTS,
+    avx::TESTS,
     machines::TESTS,
     bad_input::TESTS,
     host::TESTS,

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The set of AVX cores: who is in it, and how it changes. How many they are is
+ * decided by sizing.bpf.h, which ones by placement.bpf.h.
+ */
+#ifndef AVXSPEC_ROLES_BPF_H
+#define AVXSPEC_ROLES_BPF_H
+
+#include "placement.bpf.h"
+#include "sizing.bpf.h"
+#include "state.bpf.h"
+
+/* How often the size of the set is looked at. */
+#define LOOK_NS (10 * 1000 * 1000ULL)
+
+private(ROLES) struct bpf_cpumask __kptr *avx_cpus;
+private(ROLES) struct bpf_cpumask __kptr *scalar_cpus;
+
+/* Changed by whoever holds @is_resizing. Not static: what the compiler takes apart
+ * is no longer what its type says, and the kernel refuses it. */
+struct avx_sizing sizing;
+struct avx_demand seen;
+bool is_approaching;
+u32 is_resizing;
+u32 nr_avx_cpus;
+
+struct look_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct look_timer);
+} look_timers SEC(".maps");
+
+static bool start_resizing(void)
+{
+	return !__sync_val_compare_and_swap(&is_resizing, 0, 1);
+}
+
+static void end_resizing(void)
+{
+	__sync_lock_test_and_set(&is_resizing, 0);
+}
+
+static void count_role(s32 first_cpu_of_core, s32 first_cpu_of_llc, s32 first_cpu_of_node, s32 n)
+{
+	struct cpu_ctx *core = lookup_cpu(first_cpu_of_core);
+	struct cpu_ctx *llc = lookup_cpu(first_cpu_of_llc);
+	struct cpu_ctx *node = lookup_cpu(first_cpu_of_node);
+
+	if (!core || !llc || !node)
+		return;
+	core->core_avx += n;
+	llc->llc_avx += n;
+	node->node_avx += n;
+}
+
+/* Whoever runs there and does not belong there any more is asked to leave. */
+static void set_role(s32 cpu, enum avx_role role)
+{
+	u32 key = cpu;
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &key);
+	struct bpf_cpumask *avx = avx_cpus, *scalar = scalar_cpus;
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+	if (!cctx || !place || !avx || !scalar || cctx->role == role)
+		return;
+
+	cctx->role = role;
+	if (role == ROLE_AVX) {
+		bpf_cpumask_set_cpu(cpu, avx);
+		bpf_cpumask_clear_cpu(cpu, scalar);
+		nr_avx_cpus++;
+	} else {
+		bpf_cpumask_set_cpu(cpu, scalar);
+		bpf_cpumask_clear_cpu(cpu, avx);
+		nr_avx_cpus--;
+	}
+	count_role(place->core, place->llc, place->node, role == ROLE_AVX ? 1 : -1);
+	stat_add(role_changes, 1);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+static bool describe(s32 cpu, struct avx_candidate *candidate)
+{
+	u32 key = cpu;
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &key);
+	const struct cpu_ctx *core, *llc, *node;
+
+	if (!place || !place->usable)
+		return false;
+	core = lookup_cpu(place->core);
+	llc = lookup_cpu(place->llc);
+	node = lookup_cpu(place->node);
+	if (!core || !llc || !node)
+		return false;
+
+	*candidate = (struct avx_candidate){
+		.cpu = cpu,
+		.core_cpus = place->core_cpus,
+		.core_avx = core->core_avx,
+		.llc_avx = llc->llc_avx,
+		.node_avx = node->node_avx,
+		.busy = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0,
+	};
+	return true;
+}
+
+/* The CPU that is to change its role to @role next, or a negative number. */
+static s32 best_to_become(enum avx_role role)
+{
+	struct avx_candidate it = {};
+	u64 best = 0, preference;
+	s32 found = -1;
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		if (is_avx_cpu(cpu) == (role == ROLE_AVX) || !describe(cpu, &it))
+			continue;
+		preference = role == ROLE_AVX ? preference_to_add(&it, policy.placement)
+					      : preference_to_remove(&it, policy.placement);
+		if (found < 0 || preference > best) {
+			best = preference;
+			found = cpu;
+		}
+	}
+	return found;
+}
+
+/* One CPU changes its role, if the set is to be of another size; whether it is now. */
+static bool approach(u32 size)
+{
+	enum avx_role role = nr_avx_cpus < size ? ROLE_AVX : ROLE_SCALAR;
+	s32 cpu;
+
+	if (nr_avx_cpus == size)
+		return true;
+	cpu = best_to_become(role);
+	if (cpu >= 0)
+		set_role(cpu, role);
+	return cpu < 0 || nr_avx_cpus == size;
+}
+
+/* What all CPUs counted since the scheduler was loaded. */
+static void sum_demand(struct avx_demand *sum)
+{
+	u32 zero = 0, cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct avx_cpu_stats *stats;
+
+		stats = bpf_map_lookup_percpu_elem(&cpu_stats, &zero, cpu);
+		if (!stats)
+			continue;
+		sum->total_ns += stats->run_ns;
+		sum->avx_ns += stats->avx_ns;
+		sum->wait_ns += stats->avx_wait_ns;
+		sum->nr_waits += stats->avx_waits;
+	}
+}
+
+static struct avx_demand demand_of(u64 elapsed_ns)
+{
+	return (struct avx_demand){
+		.elapsed_ns = elapsed_ns,
+		.nr_cpus = nr_online_cpus,
+		.granule = cpus_per_core,
+	};
+}
+
+static u32 look_at_demand(void)
+{
+	struct avx_demand sum = {}, demand = demand_of(LOOK_NS);
+
+	sum_demand(&sum);
+	demand.total_ns = sum.total_ns - seen.total_ns;
+	demand.avx_ns = sum.avx_ns - seen.avx_ns;
+	demand.wait_ns = sum.wait_ns - seen.wait_ns;
+	demand.nr_waits = sum.nr_waits - seen.nr_waits;
+	seen = sum;
+	return size_avx_set(&sizing, &policy, &demand);
+}
+
+/* Looks at the demand, and comes back at once until the set is as it should be. */
+static int look(void *map, int *key, struct look_timer *timer)
+{
+	bool is_done = true;
+
+	if (start_resizing()) {
+		u32 size = is_approaching ? sizing.nr_avx : look_at_demand();
+
+		bpf_rcu_read_lock();
+		is_done = approach(size);
+		bpf_rcu_read_unlock();
+		is_approaching = !is_done;
+		end_resizing();
+	}
+	bpf_timer_start(&timer->timer, is_done ? LOOK_NS : 0, 0);
+	return 0;
+}
+
+/* The first AVX core cannot wait for the next look. */
+static void ensure_an_avx_core(void)
+{
+	struct avx_demand demand = demand_of(0);
+
+	if (nr_avx_cpus || !start_resizing())
+		return;
+	approach(first_need(&sizing, &policy, &demand));
+	end_resizing();
+}
+
+static s32 start_looking(void)
+{
+	struct look_timer *timer;
+	u32 zero = 0;
+	s32 err;
+
+	timer = bpf_map_lookup_elem(&look_timers, &zero);
+	if (!timer)
+		return -ENOENT;
+	err = bpf_timer_init(&timer->timer, &look_timers, CLOCK_MONOTONIC);
+	if (!err)
+		err = bpf_timer_set_callback(&timer->timer, look);
+	return err ?: bpf_timer_start(&timer->timer, 0, 0);
+}
+
+static s32 create_masks(void)
+{
+	struct bpf_cpumask *avx = bpf_cpumask_create(), *scalar = bpf_cpumask_create();
+	u32 cpu;
+
+	if (!avx || !scalar) {
+		if (avx)
+			bpf_cpumask_release(avx);
+		if (scalar)
+			bpf_cpumask_release(scalar);
+		return -ENOMEM;
+	}
+	bpf_cpumask_setall(scalar);
+	avx = bpf_kptr_xchg(&avx_cpus, avx);
+	if (avx)
+		bpf_cpumask_release(avx);
+	scalar = bpf_kptr_xchg(&scalar_cpus, scalar);
+	if (scalar)
+		bpf_cpumask_release(scalar);
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		struct bpf_cpumask *scratch = bpf_cpumask_create();
+		struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+		if (!scratch)
+			return -ENOMEM;
+		if (cctx)
+			scratch = bpf_kptr_xchg(&cctx->scratch, scratch);
+		if (scratch)
+			bpf_cpumask_release(scratch);
+	}
+	return 0;
+}
+
+static s32 init_roles(void)
+{
+	s32 err = create_masks();
+
+	return err ?: start_looking();
+}
+
+/*
+ * The CPUs of a role that @p may use, in the scratch mask of this CPU: for the
+ * time until anybody else asks here, which callbacks with interrupts off are.
+ */
+static const struct cpumask *allowed_in(const struct task_struct *p, enum avx_role role)
+{
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+	struct bpf_cpumask *mask = role == ROLE_AVX ? avx_cpus : scalar_cpus;
+	struct bpf_cpumask *scratch;
+
+	if (!cctx || !mask)
+		return NULL;
+	scratch = cctx->scratch;
+	if (!scratch)
+		return NULL;
+	bpf_cpumask_and(scratch, p->cpus_ptr, cast_mask(mask));
+	return cast_mask(scratch);
+}
+
+/* Whether @p may use an AVX core at all. */
+static bool may_use_avx_core(const struct task_struct *p)
+{
+	struct bpf_cpumask *avx = avx_cpus;
+
+	return avx && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(avx));
+}
+
+static s32 pick_idle_in(const struct task_struct *p, enum avx_role role)
+{
+	const struct cpumask *mask = allowed_in(p, role);
+
+	return mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
+}
+
+static bool has_idle_in(const struct task_struct *p, enum avx_role role)
+{
+	const struct cpumask *mask = allowed_in(p, role);
+	const struct cpumask *idle;
+	bool has;
+
+	if (!mask)
+		return false;
+	idle = scx_bpf_get_idle_cpumask();
+	has = bpf_cpumask_intersects(mask, idle);
+	scx_bpf_put_idle_cpumask(idle);
+	return has;
+}
+
+/* How many CPUs are tried for one that can be interrupted. */
+#define MAX_PREEMPT_TRIES 4
+
+/* An AVX core that runs other work makes room for @p. */
+static void preempt_avx_core_for(const struct task_struct *p)
+{
+	const struct cpumask *mask = allowed_in(p, ROLE_AVX);
+	u32 try;
+
+	if (!mask)
+		return;
+	bpf_for(try, 0, MAX_PREEMPT_TRIES) {
+		s32 cpu = bpf_cpumask_any_distribute(mask);
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+		if (cctx && !cctx->runs_avx) {
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			stat_add(preempted, 1);
+			return;
+		}
+	}
+}
+
+#endif /* AVXSPEC_ROLES_BPF_H */

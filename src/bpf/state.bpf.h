@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the callbacks remember: of each task, process, CPU and queue.
+ *
+ * Locking. The context of a task is written in its own context, or with the lock
+ * of its run queue held. The clock of a private queue is nearly always touched by
+ * its own CPU. The clocks of the shared queues are written by all without a lock:
+ * a lost step is made up by the next one. What is known of a process only ever
+ * becomes more until it executes another program.
+ */
+#ifndef AVXSPEC_STATE_BPF_H
+#define AVXSPEC_STATE_BPF_H
+
+#include "class.bpf.h"
+#include "fairness.bpf.h"
+#include "queues.bpf.h"
+#include "remigrate.bpf.h"
+
+/* Set by the agent before loading. A change of CPUs restarts the scheduler, so
+ * these hold while it runs. */
+const volatile u32 nr_online_cpus = 1;
+const volatile u32 nr_cpu_ids = 1;
+const volatile u32 cpus_per_core = 1;
+const volatile u32 tier = AVX_TIER_OBSERVE;
+
+/* Alone in a map of its own, which the agent writes. */
+struct avx_policy policy SEC(".data.policy");
+
+struct queue_ctx {
+	u64 clock;
+	u64 weight_waiting;
+} __attribute__((aligned(64)));
+
+/* One per queue, indexed by the queue's id; the agent sizes it before loading. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct queue_ctx);
+} queues SEC(".maps");
+
+struct task_ctx {
+	u64 vtime;	   /* measured by the clock of @queue */
+	u64 queue;	   /* the queue the task last waited in */
+	u64 weight_queued; /* what the task adds to that queue's weight now */
+	u64 started_at;	   /* up to when its running time is accounted for */
+	u64 queued_at;	   /* since when it waits, if it does */
+	u64 ran;	   /* for how long it ran, all in all */
+	bool overdue;	   /* queued at the longest wait */
+	bool hidden;	   /* AVX-512 is hidden from it, as far as we asked */
+	struct avx_habit habit;
+	struct avx_phase phase;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} tasks SEC(".maps");
+
+/* Of the first thread of each process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct avx_process);
+} processes SEC(".maps");
+
+struct cpu_ctx {
+	u32 role; /* enum avx_role */
+	bool runs_avx;
+	/* How many AVX cores there are, of the core, cache or node of which this
+	 * is the first CPU. */
+	u32 core_avx;
+	u32 llc_avx;
+	u32 node_avx;
+	struct bpf_cpumask __kptr *scratch;
+};
+
+/* The agent sizes these before loading. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct cpu_ctx);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct avx_topology);
+} topology SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct avx_cpu_stats);
+} cpu_stats SEC(".maps");
+
+#define stat_add(field, n)                                                            \
+	do {                                                                          \
+		u32 zero = 0;                                                         \
+		struct avx_cpu_stats *stats = bpf_map_lookup_elem(&cpu_stats, &zero); \
+		if (stats)                                                            \
+			stats->field += (n);                                          \
+	} while (0)
+
+static struct task_ctx *lookup_task(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, 0, 0);
+}
+
+static struct avx_process *lookup_process(struct task_struct *p)
+{
+	return bpf_task_storage_get(&processes, p->group_leader, 0, 0);
+}
+
+static struct queue_ctx *lookup_queue(u64 id)
+{
+	u32 key = id;
+
+	return bpf_map_lookup_elem(&queues, &key);
+}
+
+static struct cpu_ctx *lookup_cpu(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&cpus, &key);
+}
+
+static bool is_avx_cpu(s32 cpu)
+{
+	const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+	return cctx && cctx->role == ROLE_AVX;
+}
+
+/*
+ * The CPU that @p is confined to, or a negative number if it may move. Asked
+ * anew for each enqueue: an answer kept from ops.set_cpumask() would be stale,
+ * since that can run before the task's mask has changed.
+ */
+static s32 only_cpu_of(const struct task_struct *p)
+{
+	if (is_migration_disabled(p))
+		return scx_bpf_task_cpu(p);
+	if (p->nr_cpus_allowed == 1)
+		return bpf_cpumask_first(p->cpus_ptr);
+	return -1;
+}
+
+#endif /* AVXSPEC_STATE_BPF_H */

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What tasks see of AVX-512, and what is seen of them: hiding, samples of what
+ * they use, and the programs that hear of faults, system calls, fork and exec.
+ * What follows from it is decided by class.bpf.h and remigrate.bpf.h.
+ */
+#ifndef AVXSPEC_VISIBILITY_BPF_H
+#define AVXSPEC_VISIBILITY_BPF_H
+
+#include "roles.bpf.h"
+#include "state.bpf.h"
+
+/* What the kernel patch offers; of no kernel without it. */
+extern u32 bpf_task_hide_xfeatures(struct task_struct *p, u32 what) __ksym __weak;
+extern u64 bpf_current_xfeatures_in_use(void) __ksym __weak;
+extern void bpf_task_watch_syscalls(struct task_struct *p, bool on) __ksym __weak;
+
+#define XFEATURE_ZMM_HI256 (1ULL << 6)
+#define XFEATURES_AVX512 (7U << 5)
+
+static bool traps(void)
+{
+	return tier == AVX_TIER_TRAP;
+}
+
+/* For how long @p has run up to now, if it is running. */
+static u64 ran_up_to(const struct task_ctx *tctx, u64 now)
+{
+	return tctx->ran + (vtime_before(tctx->started_at, now) ? now - tctx->started_at : 0);
+}
+
+static void hide(struct task_struct *p, struct task_ctx *tctx, bool hidden)
+{
+	if (tctx->hidden == hidden)
+		return;
+	tctx->hidden = hidden;
+	bpf_task_hide_xfeatures(p, hidden ? XFEATURES_AVX512 : 0);
+}
+
+/* @p begins or goes on to run on this CPU. */
+static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, u64 now)
+{
+	const struct avx_process *process = lookup_process(p);
+	struct avx_moment at = { .ran = ran_up_to(tctx, now), .now = now };
+
+	hide(p, tctx, process && is_to_be_hidden(process, &tctx->habit, &at));
+}
+
+/* @p is an AVX task from now on; whether it was none before. */
+static void begin_phase(struct task_struct *p, struct task_ctx *tctx, u64 ran)
+{
+	phase_begins(&tctx->phase, &policy, ran);
+	bpf_task_watch_syscalls(p, true);
+	hide(p, tctx, false);
+}
+
+static void end_phase(struct task_struct *p, struct task_ctx *tctx, u64 ran)
+{
+	phase_ends(&tctx->phase, ran);
+	becomes_scalar(&tctx->habit);
+	bpf_task_watch_syscalls(p, false);
+	stat_add(phases, 1);
+}
+
+/* The end of a phase, if this is one. */
+static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_boundary boundary,
+		       u64 ran)
+{
+	if (tctx->habit.class != CLASS_AVX || is_kept(&tctx->habit, &policy, ran) ||
+	    !phase_is_over(&tctx->phase, &policy, boundary, ran))
+		return false;
+	end_phase(p, tctx, ran);
+	return true;
+}
+
+/* A look at what @p, which is running, has in its registers. */
+static void sample(struct task_struct *p, struct task_ctx *tctx, u64 ran)
+{
+	bool was_avx = tctx->habit.class == CLASS_AVX;
+	struct avx_process *process;
+
+	/* What is hidden is not used. */
+	if (tctx->hidden || p != bpf_get_current_task_btf() ||
+	    !(bpf_current_xfeatures_in_use() & XFEATURE_ZMM_HI256))
+		return;
+
+	process = lookup_process(p);
+	if (!process)
+		return;
+	wide_vectors_seen(process, &tctx->habit, ran);
+	if (was_avx)
+		phase_goes_on(&tctx->phase, ran);
+	else
+		begin_phase(p, tctx, ran);
+	stat_add(samples, 1);
+}
+
+/* What can be read of the code at @ip without sleeping. */
+static u32 read_code(u8 code[INSN_BYTES], u64 ip)
+{
+	u32 readable;
+
+	if (!bpf_probe_read_user(code, INSN_MAX, (void *)ip))
+		return INSN_MAX;
+	/* The next page is not there. */
+	readable = 0x1000 - (ip & 0xfff);
+	if (readable >= INSN_MAX || bpf_probe_read_user(code, readable, (void *)ip))
+		return 0;
+	return readable;
+}
+
+/*
+ * What the fault at @ip was about. Global, so that the kernel's verifier does not
+ * go through all that follows for each kind of instruction.
+ */
+__noinline int verdict_at(u64 ip, int trapnr)
+{
+	u8 code[INSN_BYTES] = {};
+	struct avx_insn insn = decode_insn(code, read_code(code, ip));
+
+	return verdict_of(trapnr, code, &insn);
+}
+
+/*
+ * A task used what is hidden from it. Nothing is hidden from it any more; if it
+ * is to run elsewhere first, this returns true and the kernel sees to it.
+ */
+SEC("?fmod_ret/bpf_hidden_xfeature_used")
+int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *tctx = lookup_task(p);
+	struct avx_process *process = lookup_process(p);
+	struct avx_moment at;
+	int verdict;
+
+	if (!tctx || !process)
+		return 0;
+
+	verdict = verdict_at(regs->ip, trapnr);
+	at.now = scx_bpf_now();
+	at.ran = ran_up_to(tctx, at.now);
+	tctx->hidden = false;
+	learn_from_fault(process, &tctx->habit, &policy, verdict, &at);
+	if (verdict == VERDICT_WIDE)
+		stat_add(wide_faults, 1);
+	else if (verdict == VERDICT_LIGHT)
+		stat_add(light_faults, 1);
+	else
+		stat_add(other_faults, 1);
+
+	if (tctx->habit.class != CLASS_AVX)
+		return 0;
+	begin_phase(p, tctx, at.ran);
+	ensure_an_avx_core();
+	if (is_avx_cpu(bpf_get_smp_processor_id()))
+		return 0;
+	if (only_cpu_of(p) >= 0 || !may_use_avx_core(p)) {
+		stat_add(in_place, 1);
+		return 0;
+	}
+	return 1;
+}
+
+/* A task that is watched, which AVX tasks are, finished a system call. */
+SEC("?fmod_ret/bpf_syscall_done")
+int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *tctx = lookup_task(p);
+	u64 now = scx_bpf_now();
+
+	if (!tctx || !ends_phase(p, tctx, BOUNDARY_SYSCALL, ran_up_to(tctx, now)))
+		return 0;
+	hide_or_show(p, tctx, now);
+	return is_avx_cpu(bpf_get_smp_processor_id());
+}
+
+/* Another program: whatever was known of the process was true of the one before. */
+SEC("?tp_btf/sched_process_exec")
+int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
+{
+	struct avx_process *process;
+	struct task_ctx *tctx = lookup_task(p);
+
+	process = bpf_task_storage_get(&processes, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!process || !tctx)
+		return 0;
+	*process = (struct avx_process){};
+	tctx->habit = (struct avx_habit){};
+	tctx->phase = (struct avx_phase){};
+	tctx->hidden = false;
+	return 0;
+}
+
+/* A new process is like the one that it was forked from. */
+static s32 init_process(struct task_struct *p, bool forked)
+{
+	struct avx_process *process, *parent = NULL;
+
+	if (p->group_leader->pid != p->pid)
+		return 0;
+	process = bpf_task_storage_get(&processes, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!process)
+		return -ENOMEM;
+	if (forked)
+		parent = lookup_process(bpf_get_current_task_btf());
+	if (parent)
+		*process = *parent;
+	return 0;
+}
+
+#endif /* AVXSPEC_VISIBILITY_BPF_H */
