@@ -447,14 +447,15 @@ static void look_at(struct task_struct *p)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 	struct task_ctx *tctx = lookup_task(p);
+	u64 now = scx_bpf_now(), ran;
 
 	if (!tctx || !cctx)
 		return;
-	settle(p, tctx);
-	sample(p, tctx, tctx->ran);
-	ends_phase(p, tctx, BOUNDARY_TICK, tctx->ran);
+	ran = ran_up_to(tctx, now);
+	sample(p, tctx, ran);
+	ends_phase(p, tctx, BOUNDARY_TICK, ran);
 	cctx->runs_avx = tctx->habit.class == CLASS_AVX;
-	hide_or_show(p, tctx, tctx->started_at);
+	hide_or_show(p, tctx, now);
 	if (belongs_elsewhere(p, tctx, cctx->role == ROLE_AVX))
 		scx_bpf_task_set_slice(p, 0);
 }
@@ -465,26 +466,17 @@ static void look_at(struct task_struct *p)
  * that was woken for one task may find another one to run. So the busy CPUs
  * look again with every tick.
  */
-void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
+static void rescue_from(u64 id)
 {
-	const struct cpumask *idle;
 	struct task_struct *p;
 	u32 scanned = 0;
-	bool none_idle;
 
-	if (traps())
-		look_at(curr);
-	if (!scx_bpf_dsq_nr_queued(SHARED_QUEUE))
+	if (!scx_bpf_dsq_nr_queued(id))
 		return;
 
-	idle = scx_bpf_get_idle_cpumask();
-	none_idle = bpf_cpumask_empty(idle);
-	scx_bpf_put_idle_cpumask(idle);
-	if (none_idle)
-		return;
-
-	bpf_for_each(scx_dsq, p, SHARED_QUEUE, 0) {
-		s32 cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	bpf_for_each(scx_dsq, p, id, 0) {
+		s32 cpu = id == AVX_QUEUE ? pick_idle_in(p, ROLE_AVX)
+					  : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 
 		if (cpu >= 0) {
 			wake_idle_cpu(cpu);
@@ -494,6 +486,26 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 		if (++scanned >= MAX_RESCUE_SCAN)
 			break;
 	}
+}
+
+static bool is_any_idle(void)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool none = bpf_cpumask_empty(idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return !none;
+}
+
+void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
+{
+	if (traps())
+		look_at(curr);
+	if (!is_any_idle())
+		return;
+	rescue_from(SHARED_QUEUE);
+	if (traps())
+		rescue_from(AVX_QUEUE);
 }
 
 void BPF_STRUCT_OPS(avxspec_stopping, struct task_struct *p, bool runnable)

@@ -20,6 +20,7 @@ private(ROLES) struct bpf_cpumask __kptr *scalar_cpus;
  * is no longer what its type says, and the kernel refuses it. */
 struct avx_sizing sizing;
 struct avx_demand seen;
+u64 looked_at;
 bool is_approaching;
 u32 is_resizing;
 u32 nr_avx_cpus;
@@ -173,8 +174,10 @@ static struct avx_demand demand_of(u64 elapsed_ns)
 
 static u32 look_at_demand(void)
 {
-	struct avx_demand sum = {}, demand = demand_of(LOOK_NS);
+	u64 now = scx_bpf_now();
+	struct avx_demand sum = {}, demand = demand_of(now - looked_at);
 
+	looked_at = now;
 	sum_demand(&sum);
 	demand.total_ns = sum.total_ns - seen.total_ns;
 	demand.avx_ns = sum.avx_ns - seen.avx_ns;
@@ -222,6 +225,7 @@ static s32 start_looking(void)
 	timer = bpf_map_lookup_elem(&look_timers, &zero);
 	if (!timer)
 		return -ENOENT;
+	looked_at = scx_bpf_now();
 	err = bpf_timer_init(&timer->timer, &look_timers, CLOCK_MONOTONIC);
 	if (!err)
 		err = bpf_timer_set_callback(&timer->timer, look);

@@ -12,15 +12,18 @@ use crate::vm::in_repository;
 const INTRODUCTION: &str = "\
 # Figures
 
-Written by `make figures` from what `make bench` and `make soak` measured last.
+Written by `make figures` from what `make bench`, `make soak` and `make test-kernels`
+measured last.
 Machines are shared and noisy: seconds are those of one run.
 ";
 
 pub fn write() -> Result<ExitCode> {
     let mut text = INTRODUCTION.to_owned();
-    for (kind, title) in
-        [("bench", "Measured by `make bench`"), ("soak", "Long runs by `make soak`")]
-    {
+    for (kind, title) in [
+        ("bench", "Measured by `make bench`"),
+        ("soak", "Long runs by `make soak`"),
+        ("kernels", "Other kernels, by `make test-kernels`"),
+    ] {
         let results = Results::load(&Results::path(kind))?;
         ensure!(
             kind != "bench" || !results.figures.is_empty(),

@@ -97,6 +97,10 @@ impl Variant {
         }
     }
 
+    pub fn is_usual(&self) -> bool {
+        self.name == USUAL.name
+    }
+
     /// Whether it is another configuration of the usual source.
     pub fn has_usual_source(&self) -> bool {
         self.package == USUAL.package
