@@ -83,14 +83,18 @@ struct avx_moment {
 	u64 now; /* time on the wall */
 };
 
+/* Of a fault by the instruction at @code, of which so many bytes are known. */
 static __always_inline enum avx_verdict verdict_of(int trapnr, const u8 code[INSN_BYTES],
-						   const struct avx_insn *insn)
+						   u32 readable)
 {
+	struct avx_insn insn;
+
 	if (trapnr == TRAP_GP)
 		return code[0] == 0x0f && code[1] == 0xa2 ? VERDICT_DETECTION : VERDICT_RESTORE;
-	if (!is_avx512(insn))
+	insn = decode_insn(code, readable);
+	if (!is_avx512(&insn))
 		return VERDICT_OTHER;
-	return insn->width == 512 ? VERDICT_WIDE : VERDICT_LIGHT;
+	return insn.width == 512 ? VERDICT_WIDE : VERDICT_LIGHT;
 }
 
 /* Whether AVX-512 is hidden from a task that begins or goes on to run. */

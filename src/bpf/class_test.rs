@@ -3,7 +3,6 @@
 
 use proptest::prelude::*;
 
-use super::decode_test::{Insn, avx_decode_insn};
 use super::intf::{self, avx_policy};
 use crate::agent::policy;
 
@@ -64,11 +63,11 @@ struct Moment {
 }
 
 mod native {
-    use super::{Habit, Insn, Moment, Phase, Process, avx_policy};
+    use super::{Habit, Moment, Phase, Process, avx_policy};
 
     // SAFETY: the signatures repeat those of native.c, which build.rs links in.
     unsafe extern "C" {
-        pub safe fn avx_verdict_of(trapnr: i32, code: &[u8; 16], insn: &Insn) -> u32;
+        pub safe fn avx_verdict_of(trapnr: i32, code: &[u8; 16], readable: u32) -> u32;
         pub safe fn avx_is_to_be_hidden(process: &Process, habit: &Habit, at: &Moment) -> bool;
         pub safe fn avx_wide_vectors_seen(process: &mut Process, habit: &mut Habit, ran: u64);
         pub safe fn avx_learn_from_fault(
@@ -96,7 +95,7 @@ use native::*;
 fn verdict(trapnr: i32, code: &[u8]) -> u32 {
     let mut bytes = [0; 16];
     bytes[..code.len()].copy_from_slice(code);
-    avx_verdict_of(trapnr, &bytes, &avx_decode_insn(&bytes, code.len() as u32))
+    avx_verdict_of(trapnr, &bytes, code.len() as u32)
 }
 
 #[test]

@@ -28,12 +28,7 @@ struct Due {
     overdue: bool,
 }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Contender {
-    present: bool,
-    due: u64,
-}
+const NOBODY: i64 = 1 << 62;
 
 const PREV: u32 = 0;
 const SHARED: u32 = 1;
@@ -41,7 +36,7 @@ const AVX: u32 = 2;
 const PRIVATE: u32 = 3;
 
 mod native {
-    use super::{Contender, Due, Load};
+    use super::{Due, Load};
 
     // SAFETY: the signatures repeat those of native.c, which build.rs links in.
     unsafe extern "C" {
@@ -54,14 +49,9 @@ mod native {
         pub safe fn avx_lasting_weight(weight: u64, just_woken: bool) -> u64;
         pub safe fn avx_due_of(vtime: u64, clock: u64, now: u64, weight: u64, load: &Load) -> Due;
         pub safe fn avx_queue_of(only_cpu: i32) -> u64;
-        pub safe fn avx_choose_next(
-            prev: &Contender,
-            shared: &Contender,
-            avx: &Contender,
-            private: &Contender,
-        ) -> u32;
-        pub safe fn avx_yielding(it: Contender, penalty_ns: u64) -> Contender;
-        pub safe fn avx_stranded(it: Contender, now: u64, bound_ns: u64) -> Contender;
+        pub safe fn avx_choose_next(prev: i64, shared: i64, avx: i64, private: i64) -> u32;
+        pub safe fn avx_yielding(due_in: i64, penalty_ns: u64) -> i64;
+        pub safe fn avx_stranded(due_in: i64, bound_ns: u64) -> i64;
     }
 }
 use native::*;
@@ -170,14 +160,11 @@ proptest! {
     }
 
     #[test]
-    fn the_earliest_contender_wins(dues: [u64; 4], present: [bool; 4]) {
-        // Within a range in which the order is that of plain numbers.
-        let contender = |i: usize| Contender { present: present[i], due: dues[i] >> 2 };
-        let all = [contender(0), contender(1), contender(2), contender(3)];
-        let chosen = all[avx_choose_next(&all[0], &all[1], &all[2], &all[3]) as usize];
-        for other in all.iter().filter(|other| other.present) {
-            prop_assert!(chosen.present && chosen.due <= other.due);
-        }
+    fn whoever_is_due_first_is_next(
+        all in prop::array::uniform4(prop_oneof![Just(NOBODY), -1000i64..1000]),
+    ) {
+        let chosen = all[avx_choose_next(all[0], all[1], all[2], all[3]) as usize];
+        prop_assert_eq!(Some(&chosen), all.iter().min());
     }
 }
 
@@ -189,22 +176,20 @@ fn a_short_guest_does_not_scare_others() {
 
 #[test]
 fn ties_save_a_switch_and_spare_the_shared_queue() {
-    let now = Contender { present: true, due: 7 };
-    let nobody = Contender { present: false, due: 0 };
-    assert_eq!(avx_choose_next(&now, &now, &now, &now), PREV);
-    assert_eq!(avx_choose_next(&nobody, &now, &now, &now), PRIVATE);
-    assert_eq!(avx_choose_next(&nobody, &now, &now, &nobody), AVX);
-    assert_eq!(avx_choose_next(&nobody, &now, &nobody, &nobody), SHARED);
+    assert_eq!(avx_choose_next(7, 7, 7, 7), PREV);
+    assert_eq!(avx_choose_next(NOBODY, 7, 7, 7), PRIVATE);
+    assert_eq!(avx_choose_next(NOBODY, 7, 7, NOBODY), AVX);
+    assert_eq!(avx_choose_next(NOBODY, 7, NOBODY, NOBODY), SHARED);
+    assert_ne!(avx_choose_next(NOBODY, NOBODY, NOBODY, NOBODY), PREV);
 }
 
 #[test]
 fn who_belongs_elsewhere_waits_longer() {
-    let [early, late] = [7, 9].map(|due| Contender { present: true, due });
-    let nobody = Contender { present: false, due: 0 };
-    assert_eq!(avx_choose_next(&nobody, &avx_yielding(early, 2), &late, &nobody), AVX);
-    assert_eq!(avx_choose_next(&nobody, &avx_yielding(early, 1), &late, &nobody), SHARED);
-    assert!(!avx_stranded(early, 9, 2).present && avx_stranded(early, 10, 2).present);
-    assert!(!avx_stranded(nobody, 10, 2).present);
+    assert_eq!(avx_choose_next(NOBODY, avx_yielding(7, 2), 9, NOBODY), AVX);
+    assert_eq!(avx_choose_next(NOBODY, avx_yielding(7, 1), 9, NOBODY), SHARED);
+    assert!(avx_yielding(NOBODY, 1_000_000_000) >= NOBODY);
+    assert_eq!((avx_stranded(-2, 2), avx_stranded(-3, 2)), (NOBODY, -3));
+    assert_eq!(avx_stranded(NOBODY, 2), NOBODY);
 }
 
 #[test]
@@ -268,12 +253,9 @@ impl Machine {
     /// The task that follows `task` on its CPU.
     fn next(&mut self, task: usize, now: u64) -> usize {
         let due = self.due(task, now);
-        let prev = Contender { present: true, due };
-        let nobody = Contender { present: false, due: 0 };
         let head = self.waiting.first().copied();
-        let head_due =
-            head.map_or(nobody, |(head_due, _)| Contender { present: true, due: head_due });
-        match (avx_choose_next(&prev, &head_due, &nobody, &nobody), head) {
+        let head_due = head.map_or(NOBODY, |(head_due, _)| head_due as i64);
+        match (avx_choose_next(due as i64, head_due, NOBODY, NOBODY), head) {
             (SHARED, Some(head)) => {
                 self.waiting.insert((due, task));
                 self.queued_at[task] = now;

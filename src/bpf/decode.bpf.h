@@ -63,14 +63,21 @@ enum avx_insn_prefixes {
 #define IMM8 (1 << 11)
 #define NO_MODRM (1 << 12)
 
+/* As sets: the maps that there are for either prefix. */
+#define NR_MAPS 7
+#define VEX_MAPS (1 << 1 | 1 << 2 | 1 << 3)
+#define EVEX_MAPS (VEX_MAPS | 1 << 5 | 1 << 6)
+
 /* Floating point: packed, with the single elements behind other prefixes. */
 #define FLOAT HEAVY(ANY_PREFIX)
 #define FLOAT_BY_PREFIX (FLOAT | SCALAR(PF3 | PF2))
 #define FLOAT_SINGLE (FLOAT | SCALAR(ANY_PREFIX))
 #define PACKED_THEN_SINGLE(opcode) [opcode] = FLOAT, [(opcode) + 1] = FLOAT_SINGLE
 
-/* Map 1: 0F */
-static const u16 insn_map_0f[256] = {
+/* What there is to know of each opcode, by the number of its map. */
+static const u16 insn_maps[NR_MAPS][256] = {
+/* 0F */
+[1] = {
 	[0x10 ... 0x11] = SCALAR(PF3 | PF2), /* moves */
 	[0x2a] = FLOAT_BY_PREFIX,	     /* conversions */
 	[0x2c ... 0x2d] = FLOAT_BY_PREFIX,   /* ... */
@@ -97,10 +104,10 @@ static const u16 insn_map_0f[256] = {
 	[0xe4 ... 0xe5] = HEAVY(P66),	 /* PMULHUW, PMULHW */
 	[0xe6] = FLOAT,			 /* CVTx */
 	[0xf4 ... 0xf5] = HEAVY(P66),	 /* PMULUDQ, PMADDWD */
-};
+},
 
-/* Map 2: 0F 38. With F3 much of it is VPMOVx, which narrows integers. */
-static const u16 insn_map_0f38[256] = {
+/* 0F 38. With F3 much of it is VPMOVx, which narrows integers. */
+[2] = {
 	[0x04] = HEAVY(P66),			       /* PMADDUBSW */
 	[0x0b] = HEAVY(P66),			       /* PMULHRSW */
 	[0x13] = HEAVY(P66),			       /* CVTPH2PS */
@@ -144,10 +151,10 @@ static const u16 insn_map_0f38[256] = {
 	[0xf2 ... 0xf3] = NO_VECTOR,	     /* ANDN, BLSx */
 	[0xf5 ... 0xf7] = NO_VECTOR,	     /* BZHI, MULX, SARX ... */
 	[0xe0 ... 0xef] = NO_VECTOR,	     /* CMPccXADD */
-};
+},
 
-/* Map 3: 0F 3A, all with an immediate byte */
-static const u16 insn_map_0f3a[256] = {
+/* 0F 3A, all with an immediate byte */
+[3] = {
 	[0x08 ... 0x09] = FLOAT,	      /* ROUNDPx, RNDSCALEPx */
 	[0x0a ... 0x0b] = FLOAT_SINGLE,	      /* ROUNDSx, RNDSCALESx */
 	[0x1d] = FLOAT,			      /* CVTPS2PH */
@@ -169,10 +176,10 @@ static const u16 insn_map_0f3a[256] = {
 	[0x7e ... 0x7f] = FLOAT_SINGLE,
 	[0xc2] = FLOAT_BY_PREFIX, /* CMPPH, CMPSH */
 	[0xf0] = NO_VECTOR,	  /* RORX */
-};
+},
 
-/* Map 5: FP16, at the places of map 1 */
-static const u16 insn_map_5[256] = {
+/* FP16, at the places of map 1 */
+[5] = {
 	[0x10 ... 0x11] = SCALAR(ANY_PREFIX), /* MOVSH */
 	[0x1d] = FLOAT | SCALAR(NP),	      /* CVTSS2SH, CVTPS2PHX */
 	[0x2a] = FLOAT_SINGLE,		      /* conversions */
@@ -185,10 +192,10 @@ static const u16 insn_map_5[256] = {
 	[0x7a] = FLOAT,
 	[0x7b] = FLOAT_BY_PREFIX,
 	[0x7c ... 0x7d] = FLOAT,
-};
+},
 
-/* Map 6: FP16, at the places of map 2 */
-static const u16 insn_map_6[256] = {
+/* FP16, at the places of map 2 */
+[6] = {
 	[0x13] = FLOAT | SCALAR(NP), /* CVTSH2SS, CVTPH2PSX */
 	PACKED_THEN_SINGLE(0x2c),    PACKED_THEN_SINGLE(0x42),
 	PACKED_THEN_SINGLE(0x4c),    PACKED_THEN_SINGLE(0x4e),
@@ -202,7 +209,9 @@ static const u16 insn_map_6[256] = {
 	PACKED_THEN_SINGLE(0xb8),    PACKED_THEN_SINGLE(0xba),
 	PACKED_THEN_SINGLE(0xbc),    PACKED_THEN_SINGLE(0xbe),
 	PACKED_THEN_SINGLE(0xd6), /* FMULCPH */
+},
 };
+
 /* Where the fields of an instruction are that has one of the two prefixes. */
 struct insn_layout {
 	u32 kind;
@@ -276,23 +285,13 @@ static __always_inline struct insn_layout insn_layout(const u8 code[INSN_BYTES])
 /* A table's entry, or -1 for a map that has none. */
 static __always_inline s32 insn_entry(const struct insn_layout *layout, u8 opcode)
 {
+	bool is_evex = layout->kind == INSN_EVEX;
 	u32 entry;
 
-	switch (layout->map) {
-	case 1:
-		return insn_map_0f[opcode];
-	case 2:
-		entry = insn_map_0f38[opcode];
-		return entry & ONLY_EVEX && layout->kind != INSN_EVEX ? 0 : entry;
-	case 3:
-		return insn_map_0f3a[opcode] | IMM8;
-	case 5:
-		return layout->kind == INSN_EVEX ? insn_map_5[opcode] : -1;
-	case 6:
-		return layout->kind == INSN_EVEX ? insn_map_6[opcode] : -1;
-	default:
+	if (layout->map >= NR_MAPS || !((is_evex ? EVEX_MAPS : VEX_MAPS) >> layout->map & 1))
 		return -1;
-	}
+	entry = insn_maps[layout->map][opcode];
+	return entry & ONLY_EVEX && !is_evex ? 0 : entry;
 }
 
 /*
@@ -361,7 +360,7 @@ static __always_inline u32 insn_length(const u8 code[INSN_BYTES])
 		return 0;
 	if (!(entry & NO_MODRM))
 		length += modrm_length(insn_byte(code, length), insn_byte(code, length + 1));
-	if (entry & IMM8)
+	if (entry & IMM8 || layout.map == 3)
 		length++;
 	return length <= INSN_MAX ? length : 0;
 }

@@ -16,7 +16,7 @@ const EVEX: u32 = 3;
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Insn {
+struct Insn {
     kind: u32,
     width: u32,
     heavy: bool,
@@ -33,7 +33,7 @@ mod native {
         pub safe fn avx_is_avx512(insn: &Insn) -> bool;
     }
 }
-pub(super) use native::*;
+use native::*;
 
 /// What the disassembler says, in our words, and the length of it; `None` for what no
 /// CPU executes.

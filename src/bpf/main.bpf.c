@@ -267,20 +267,15 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 		stat_add(overdue, 1);
 }
 
-static __always_inline struct avx_contender head_of(u64 id)
+/* The time until the first task of a queue is due. */
+static __always_inline s64 head_due_in(u64 id, u64 now)
 {
-	struct avx_contender head = { .present = false };
 	struct task_struct *p;
 
 	if (!scx_bpf_dsq_nr_queued(id))
-		return head;
-
+		return NOBODY_DUE;
 	p = __COMPAT_scx_bpf_dsq_peek(id);
-	if (p) {
-		head.present = true;
-		head.due = p->scx.dsq_vtime;
-	}
-	return head;
+	return p ? (s64)(p->scx.dsq_vtime - now) : NOBODY_DUE;
 }
 
 static bool take_shared(void)
@@ -307,25 +302,36 @@ static bool take_private(s32 cpu)
 	return true;
 }
 
-/* When the running task would be due if it had to queue again now. */
-static __always_inline struct avx_contender running_contender(const struct task_struct *p,
-							      struct task_ctx *tctx)
+static bool take(enum avx_choice choice, s32 cpu)
 {
-	struct avx_contender running = { .present = false };
+	switch (choice) {
+	case CHOOSE_SHARED:
+		return take_shared();
+	case CHOOSE_AVX:
+		return take_avx();
+	default:
+		return take_private(cpu);
+	}
+}
+
+/* The time until the running task would be due if it had to queue again now. */
+static __always_inline s64 running_due_in(const struct task_struct *p, struct task_ctx *tctx,
+					  u64 now)
+{
 	struct queue_ctx *queue = lookup_queue(tctx->queue);
 	struct avx_load load;
 	struct avx_due due;
 	u64 vtime;
 
 	if (!queue)
-		return running;
+		return NOBODY_DUE;
 
 	load = load_of(tctx->queue, queue);
 	vtime = vtime_bound(tctx->vtime, queue->clock, slice_for(&load));
-	due = due_of(vtime, queue->clock, scx_bpf_now(), p->scx.weight, &load);
+	due = due_of(vtime, queue->clock, now, p->scx.weight, &load);
 	tctx->overdue = due.overdue;
 
-	return (struct avx_contender){ .present = true, .due = due.at };
+	return due.at - now;
 }
 
 static void run_on(struct task_struct *p, struct task_ctx *tctx)
@@ -360,18 +366,19 @@ static bool belongs_elsewhere(struct task_struct *p, const struct task_ctx *tctx
  */
 void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct avx_contender running = { .present = false };
-	struct avx_contender private = head_of(private_queue(cpu));
-	struct avx_contender shared = head_of(SHARED_QUEUE);
-	struct avx_contender avx = head_of(AVX_QUEUE);
+	u64 now = scx_bpf_now(), vtime = 0;
+	s64 private = head_due_in(private_queue(cpu), now);
+	s64 shared = head_due_in(SHARED_QUEUE, now);
+	s64 avx = head_due_in(AVX_QUEUE, now);
 	bool is_avx = is_avx_cpu(cpu);
 	struct task_ctx *tctx = NULL;
-	u64 vtime = 0;
+	s64 running = NOBODY_DUE;
+	enum avx_choice choice;
 
 	if (is_avx)
 		shared = yielding(shared, policy.scalar_penalty_ns);
 	else
-		avx = stranded(avx, scx_bpf_now(), policy.stranded_ns);
+		avx = stranded(avx, policy.stranded_ns);
 
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
 	    bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
@@ -382,30 +389,19 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		if (belongs_elsewhere(prev, tctx, is_avx))
 			tctx = NULL;
 		else
-			running = running_contender(prev, tctx);
+			running = running_due_in(prev, tctx, now);
 	}
 
-	switch (choose_next(&running, &shared, &avx, &private)) {
-	case CHOOSE_PREV:
-		if (!shared.present && !avx.present && !private.present)
-			tctx->vtime = vtime;
-		break;
-	case CHOOSE_SHARED:
-		if (take_shared() || (avx.present && take_avx()) || take_private(cpu))
-			return;
-		break;
-	case CHOOSE_AVX:
-		if (take_avx() || take_private(cpu) || take_shared())
-			return;
-		break;
-	case CHOOSE_PRIVATE:
-		if (take_private(cpu) || (avx.present && take_avx()) || take_shared())
-			return;
-		break;
-	}
+	choice = choose_next(running, shared, avx, private);
+	if (choice != CHOOSE_PREV && (take(choice, cpu) || take_private(cpu) ||
+				      (is_somebody(avx) && take_avx()) || take_shared()))
+		return;
+	if (!tctx)
+		return;
 
-	if (tctx)
-		run_on(prev, tctx);
+	if (!is_somebody(shared) && !is_somebody(avx) && !is_somebody(private))
+		tctx->vtime = vtime;
+	run_on(prev, tctx);
 }
 
 /* What the CPU is to this task, and what it may see there. */

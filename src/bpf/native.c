@@ -57,20 +57,19 @@ u64 avx_queue_of(s32 only_cpu)
 	return queue_of(only_cpu);
 }
 
-u32 avx_choose_next(const struct avx_contender *prev, const struct avx_contender *shared,
-		    const struct avx_contender *avx, const struct avx_contender *private)
+u32 avx_choose_next(s64 prev, s64 shared, s64 avx, s64 private)
 {
 	return choose_next(prev, shared, avx, private);
 }
 
-struct avx_contender avx_yielding(struct avx_contender it, u64 penalty_ns)
+s64 avx_yielding(s64 due_in, u64 penalty_ns)
 {
-	return yielding(it, penalty_ns);
+	return yielding(due_in, penalty_ns);
 }
 
-struct avx_contender avx_stranded(struct avx_contender it, u64 now, u64 bound_ns)
+s64 avx_stranded(s64 due_in, u64 bound_ns)
 {
-	return stranded(it, now, bound_ns);
+	return stranded(due_in, bound_ns);
 }
 
 struct avx_insn avx_decode_insn(const u8 code[INSN_BYTES], u32 readable)
@@ -136,9 +135,9 @@ void avx_phase_ends(struct avx_phase *phase, u64 ran)
 	phase_ends(phase, ran);
 }
 
-u32 avx_verdict_of(s32 trapnr, const u8 code[INSN_BYTES], const struct avx_insn *insn)
+u32 avx_verdict_of(s32 trapnr, const u8 code[INSN_BYTES], u32 readable)
 {
-	return verdict_of(trapnr, code, insn);
+	return verdict_of(trapnr, code, readable);
 }
 
 bool avx_is_to_be_hidden(const struct avx_process *process, const struct avx_habit *habit,

@@ -31,11 +31,12 @@ enum avx_choice {
 	CHOOSE_PRIVATE, /* look into the CPU's own queue first */
 };
 
-/* A task that could be next on a CPU, if there is one. */
-struct avx_contender {
-	bool present;
-	u64 due;
-};
+/*
+ * A task that could be next on a CPU is known by the time until it is due, which
+ * is negative if it should have run before. One number, so that the absence of a
+ * task is no case of its own.
+ */
+#define NOBODY_DUE (1LL << 62)
 
 static __always_inline u64 private_queue(s32 cpu)
 {
@@ -48,47 +49,41 @@ static __always_inline u64 queue_of(s32 only_cpu)
 	return only_cpu < 0 ? SHARED_QUEUE : private_queue(only_cpu);
 }
 
-static __always_inline bool is_due_before(const struct avx_contender *a,
-					  const struct avx_contender *b)
+static __always_inline bool is_somebody(s64 due_in)
 {
-	return a->present && (!b->present || vtime_before(a->due, b->due));
+	return due_in < NOBODY_DUE;
 }
 
 /* Work that belongs elsewhere has to be due for so long to be treated alike. */
-static __always_inline struct avx_contender yielding(struct avx_contender it, u64 penalty_ns)
+static __always_inline s64 yielding(s64 due_in, u64 penalty_ns)
 {
-	it.due += penalty_ns;
-	return it;
+	return due_in + (s64)penalty_ns;
 }
 
 /* ... or does not contend at all before. */
-static __always_inline struct avx_contender stranded(struct avx_contender it, u64 now, u64 bound_ns)
+static __always_inline s64 stranded(s64 due_in, u64 bound_ns)
 {
-	it.present = it.present && vtime_before(it.due + bound_ns, now);
-	return it;
+	return due_in < -(s64)bound_ns ? due_in : NOBODY_DUE;
 }
 
 /*
  * Whoever is due first. At a tie the running task stays, for a switch costs,
  * and of the queues the one yields that more CPUs can serve.
  */
-static __always_inline enum avx_choice choose_next(const struct avx_contender *prev,
-						   const struct avx_contender *shared,
-						   const struct avx_contender *avx,
-						   const struct avx_contender *private)
+static __always_inline enum avx_choice choose_next(s64 prev, s64 shared, s64 avx, s64 private)
 {
 	enum avx_choice choice = CHOOSE_PRIVATE;
-	const struct avx_contender *first = private;
+	s64 first = private;
 
-	if (is_due_before(avx, first)) {
+	if (avx < first) {
 		choice = CHOOSE_AVX;
 		first = avx;
 	}
-	if (is_due_before(shared, first)) {
+	if (shared < first) {
 		choice = CHOOSE_SHARED;
 		first = shared;
 	}
-	return prev->present && !is_due_before(first, prev) ? CHOOSE_PREV : choice;
+	return is_somebody(prev) && prev <= first ? CHOOSE_PREV : choice;
 }
 
 #endif /* AVXSPEC_QUEUES_BPF_H */

@@ -205,15 +205,19 @@ static int look(void *map, int *key, struct look_timer *timer)
 	return 0;
 }
 
-/* The first AVX core cannot wait for the next look. */
-static void ensure_an_avx_core(void)
+/*
+ * The first AVX core cannot wait for the next look. Global, so that the kernel's
+ * verifier does not go through it for each way that leads here.
+ */
+__noinline int ensure_an_avx_core(void)
 {
 	struct avx_demand demand = demand_of(0);
 
 	if (nr_avx_cpus || !start_resizing())
-		return;
+		return 0;
 	approach(first_need(&sizing, &policy, &demand));
 	end_resizing();
+	return 0;
 }
 
 static s32 start_looking(void)

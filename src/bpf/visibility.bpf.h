@@ -116,9 +116,9 @@ static u32 read_code(u8 code[INSN_BYTES], u64 ip)
 __noinline int verdict_at(u64 ip, int trapnr)
 {
 	u8 code[INSN_BYTES] = {};
-	struct avx_insn insn = decode_insn(code, read_code(code, ip));
+	u32 readable = read_code(code, ip);
 
-	return verdict_of(trapnr, code, &insn);
+	return verdict_of(trapnr, code, readable);
 }
 
 /*
