@@ -109,7 +109,6 @@ mod tests {
         is_root: true,
         has_sched_ext: true,
         has_btf: true,
-
         cpu_flags: BTreeSet::new(),
         loaded: None,
     };

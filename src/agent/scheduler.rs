@@ -64,7 +64,6 @@ impl<'a> Scheduler<'a> {
             .context("cannot open the BPF programs")?;
 
         let places = topology::places()?;
-        let nr_cpus = places.len();
         configure(&mut skel, &places, tier, opts.exit_dump_len)?;
 
         let mut skel = scx_ops_load!(skel, avxspec, uei).context("cannot load the BPF programs")?;
@@ -73,6 +72,7 @@ impl<'a> Scheduler<'a> {
         let started = Instant::now();
         let link = scx_ops_attach!(skel, avxspec).context("cannot attach the scheduler")?;
 
+        let nr_cpus = places.len();
         info!(
             "{NAME} {} running on {nr_cpus} CPUs (slice {} to {} ms, weights delay by at most {} s)",
             version(),
@@ -119,16 +119,17 @@ impl<'a> Scheduler<'a> {
     }
 }
 
-/// What must be settled between opening and loading.
+/// What must be settled between opening and loading. It holds while the scheduler runs: a restart
+/// follows when a CPU comes or goes, since the kernel compares its hotplug count with the one that
+/// was read when the programs were opened.
 fn configure(
     skel: &mut OpenBpfSkel<'_>,
     places: &BTreeMap<u32, intf::avx_topology>,
     tier: intf::avx_tier,
     exit_dump_len: u32,
 ) -> Result<()> {
-    let nr_cpus = places.len();
     let rodata = skel.maps.rodata_data.as_mut().context("the BPF programs have no constants")?;
-    rodata.nr_online_cpus = u32::try_from(nr_cpus).context("too many CPUs")?;
+    rodata.nr_online_cpus = u32::try_from(places.len()).context("too many CPUs")?;
     let nr_cpu_ids = u32::try_from(*NR_CPU_IDS).context("too many CPUs")?;
     rodata.nr_cpu_ids = nr_cpu_ids;
     rodata.cpus_per_core = places.values().map(|place| place.core_cpus).max().unwrap_or(1);
@@ -159,8 +160,6 @@ fn configure(
     Ok(())
 }
 
-/// A restart follows when a CPU comes or goes, since the kernel compares its hotplug count with the
-/// one that was read when the programs were opened.
 fn tell_places(skel: &BpfSkel<'_>, places: &BTreeMap<u32, intf::avx_topology>) -> Result<()> {
     for (cpu, place) in places {
         skel.maps

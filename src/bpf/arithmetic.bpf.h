@@ -5,14 +5,19 @@
 
 #include "intf.h"
 
-static __always_inline u64 at_least_one(u64 n)
+static __always_inline u64 at_least(u64 n, u64 limit)
 {
-	return n ? n : 1;
+	return n > limit ? n : limit;
 }
 
 static __always_inline u64 at_most(u64 n, u64 limit)
 {
 	return n < limit ? n : limit;
+}
+
+static __always_inline u64 at_least_one(u64 n)
+{
+	return at_least(n, 1);
 }
 
 /* One step of a moving average; @weight of the newest value in 1/1024. */

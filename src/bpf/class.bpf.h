@@ -3,24 +3,26 @@
  * What a task is, and what is hidden from it.
  *
  * Problem. AVX-512 is hidden so that the first wide instruction of a phase is
- * noticed before it is executed. But not every fault is
- * one: the C library's string functions have the same encoding, ld.so restores
- * registers that are not visible, and who asks the CPU for its features must
- * not be told less than there is, for that is asked once in the life of a
- * program. And what has not been used yet must not be hidden at all.
+ * noticed before it is executed. But not every fault is one: the C library's
+ * string functions have the same encoding, ld.so restores registers that are not
+ * visible, and who asks the CPU for its features must not be told less than there
+ * is, for that is asked once in the life of a program. And what has not been used
+ * yet must not be hidden at all.
  *
  * Mechanism. Nothing is hidden from a process before one of its tasks was seen
  * with 512-bit vectors, which it then has detected before. From then on it is
  * hidden from its tasks while they are none of the AVX tasks, and what faults is
  * looked at. This does not depend on the CPU: a task that begins a scalar phase on
  * an AVX core may be interrupted and go on elsewhere, and then it would be too
- * late, for the kernel hides safely after a system call only. A wide instruction makes an AVX task
- * of a scalar one. A light one costs nothing where it is, and the task is left visible for a time
- * that doubles with each such fault, so that string functions cost a fault per
- * back-off. A back-off is also a time in which wide instructions are not
- * noticed, so it is not for tasks that use both: whoever faults for something
- * light while its last wide instruction is still in memory becomes an AVX task as
- * well, which is kept on AVX cores until that has faded.
+ * late, for the kernel hides safely after a system call only.
+ *
+ * A wide instruction makes an AVX task of a scalar one. A light one costs nothing
+ * where it is, and the task is left visible for a time that doubles with each such
+ * fault, so that string functions cost a fault per back-off. A back-off is also a
+ * time in which wide instructions are not noticed, so it is not for tasks that use
+ * both: whoever faults for something light while its last wide instruction is still
+ * in memory becomes an AVX task as well, which is kept on AVX cores until that has
+ * faded.
  *
  * Limits. What a task does while it is visible on a scalar CPU is seen in samples
  * only, whenever it is interrupted or switched out: wide_vectors_seen(). Code
@@ -54,7 +56,6 @@ enum avx_verdict {
 	VERDICT_DETECTION, /* CPUID, which tells what there is */
 	VERDICT_RESTORE,   /* XRSTOR of registers that were visible when saved */
 	VERDICT_OTHER,	   /* illegal, or out of reach of the decoder */
-	NR_VERDICTS,
 };
 
 #define TRAP_UD 6
@@ -134,7 +135,7 @@ static __always_inline void back_off(struct avx_habit *habit, const struct avx_p
 {
 	u64 longer = at_most(2 * habit->backoff_ns, policy->backoff_max_ns);
 
-	habit->backoff_ns = longer > policy->backoff_min_ns ? longer : policy->backoff_min_ns;
+	habit->backoff_ns = at_least(longer, policy->backoff_min_ns);
 	habit->visible_until = ran + habit->backoff_ns;
 }
 

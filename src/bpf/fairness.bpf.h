@@ -64,7 +64,7 @@ static __always_inline u64 slice_for(const struct avx_load *load)
 	u64 nr_cpus = at_least_one(load->nr_cpus);
 	u64 slice = AVX_SLICE_MAX_NS * nr_cpus / (load->nr_waiting + nr_cpus);
 
-	return slice > AVX_SLICE_MIN_NS ? slice : AVX_SLICE_MIN_NS;
+	return at_least(slice, AVX_SLICE_MIN_NS);
 }
 
 /*
@@ -141,13 +141,13 @@ static __always_inline struct avx_due due_of(u64 vtime, u64 clock, u64 now, u64 
 
 	if (vtime_before(vtime, clock)) {
 		wait = wall_time_of(clock - vtime, weight, load);
-		due.at -= wait < AVX_SLICE_MAX_NS ? wait : AVX_SLICE_MAX_NS;
+		due.at -= at_most(wait, AVX_SLICE_MAX_NS);
 		return due;
 	}
 
 	wait = wall_time_of(vtime - clock, weight, load);
 	due.overdue = wait > AVX_WAIT_MAX_NS;
-	due.at += due.overdue ? AVX_WAIT_MAX_NS : wait;
+	due.at += at_most(wait, AVX_WAIT_MAX_NS);
 	return due;
 }
 

@@ -75,8 +75,7 @@ static void move_to_queue(struct task_ctx *tctx, u64 id, const struct queue_ctx 
 /* Charge the task for the time since its last settlement. */
 static void settle(const struct task_struct *p, struct task_ctx *tctx)
 {
-	u64 now = scx_bpf_now();
-	u64 ran = vtime_before(tctx->started_at, now) ? now - tctx->started_at : 0;
+	u64 now = scx_bpf_now(), ran = unaccounted(tctx, now);
 
 	tctx->started_at = now;
 	tctx->ran += ran;

@@ -36,11 +36,14 @@ static __always_inline bool is_half_done(const struct avx_candidate *it)
 	return it->core_avx && it->core_avx < it->core_cpus;
 }
 
+/* What is less than any preference. */
+#define NOT_ELIGIBLE 0
+
 /* More significant first, so that one number can be compared with another. */
 static __always_inline u64 preference(bool half_done, u32 node, u32 llc, bool idle, u32 cpu)
 {
 	return (u64)half_done << 63 | (u64)(node & 0xffff) << 40 | (u64)(llc & 0xffff) << 24 |
-	       (u64)idle << 20 | (cpu & 0xffff);
+	       (u64)idle << 20 | (cpu & 0xffff) << 1 | 1;
 }
 
 /* Complements keep the order and turn it around. */

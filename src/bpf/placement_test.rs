@@ -86,6 +86,7 @@ impl Machine {
         let preferences: BTreeMap<u64, usize> =
             candidates.clone().map(|cpu| (preference(&self.candidate(cpu)), cpu)).collect();
         assert_eq!(preferences.len(), candidates.count(), "two are preferred alike");
+        assert!(!preferences.contains_key(&0), "0 is for those that are not eligible");
         preferences.into_values().next_back()
     }
 

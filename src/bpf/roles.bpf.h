@@ -85,21 +85,25 @@ static void set_role(s32 cpu, enum avx_role role)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-static bool describe(s32 cpu, struct avx_candidate *candidate)
+/*
+ * How well @cpu is suited to become one of @role, which it is none of. Global, so
+ * that the kernel's verifier goes through it once and not with each turn of a loop.
+ */
+__noinline u64 suitability(u32 cpu, u32 role)
 {
-	u32 key = cpu;
-	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &key);
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 	const struct cpu_ctx *core, *llc, *node;
+	struct avx_candidate it;
 
-	if (!place || !place->usable)
-		return false;
+	if (!place || !place->usable || is_avx_cpu(cpu) == (role == ROLE_AVX))
+		return NOT_ELIGIBLE;
 	core = lookup_cpu(place->core);
 	llc = lookup_cpu(place->llc);
 	node = lookup_cpu(place->node);
 	if (!core || !llc || !node)
-		return false;
+		return NOT_ELIGIBLE;
 
-	*candidate = (struct avx_candidate){
+	it = (struct avx_candidate){
 		.cpu = cpu,
 		.core_cpus = place->core_cpus,
 		.core_avx = core->core_avx,
@@ -107,24 +111,22 @@ static bool describe(s32 cpu, struct avx_candidate *candidate)
 		.node_avx = node->node_avx,
 		.busy = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0,
 	};
-	return true;
+	return role == ROLE_AVX ? preference_to_add(&it, policy.placement)
+				: preference_to_remove(&it, policy.placement);
 }
 
 /* The CPU that is to change its role to @role next, or a negative number. */
 static s32 best_to_become(enum avx_role role)
 {
-	struct avx_candidate it = {};
-	u64 best = 0, preference;
+	u64 best = NOT_ELIGIBLE;
 	s32 found = -1;
 	u32 cpu;
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
-		if (is_avx_cpu(cpu) == (role == ROLE_AVX) || !describe(cpu, &it))
-			continue;
-		preference = role == ROLE_AVX ? preference_to_add(&it, policy.placement)
-					      : preference_to_remove(&it, policy.placement);
-		if (found < 0 || preference > best) {
-			best = preference;
+		u64 suits = suitability(cpu, role);
+
+		if (suits > best) {
+			best = suits;
 			found = cpu;
 		}
 	}

@@ -65,9 +65,8 @@ static __always_inline u64 cpus_busy(u64 ns, u64 elapsed_ns)
 static __always_inline u32 round_up_to_cores(u64 cpus, const struct avx_demand *demand)
 {
 	u64 granule = at_least_one(demand->granule);
-	u64 rounded = (cpus + granule - 1) / granule * granule;
 
-	return rounded < demand->nr_cpus ? rounded : demand->nr_cpus;
+	return at_most((cpus + granule - 1) / granule * granule, demand->nr_cpus);
 }
 
 /* @parts of @whole, rounded up. */
@@ -126,9 +125,8 @@ static __always_inline u32 one_step_larger(const struct avx_sizing *sizing,
 {
 	u64 step = at_least_one(sizing->nr_avx / 4);
 	u64 needed = cpus_for(sizing->demand, policy->grow_fill);
-	u64 larger = sizing->nr_avx + step;
 
-	return round_up_to_cores(needed < larger ? needed : larger, demand);
+	return round_up_to_cores(at_most(needed, sizing->nr_avx + step), demand);
 }
 
 static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
@@ -164,8 +162,7 @@ static __always_inline u32 size_avx_set(struct avx_sizing *sizing, const struct 
 	sizing->now += demand->elapsed_ns;
 	switch (policy->sizing) {
 	case SIZING_STATIC:
-		sizing->nr_avx =
-			policy->avx_cpus < demand->nr_cpus ? policy->avx_cpus : demand->nr_cpus;
+		sizing->nr_avx = at_most(policy->avx_cpus, demand->nr_cpus);
 		break;
 	case SIZING_SHARE:
 		sizing->nr_avx = size_by_share(sizing, policy, demand);

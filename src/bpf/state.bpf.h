@@ -108,6 +108,12 @@ struct {
 			stats->field += (n);                                          \
 	} while (0)
 
+/* For how long a task has run since its time was accounted for, if it is running. */
+static u64 unaccounted(const struct task_ctx *tctx, u64 now)
+{
+	return vtime_before(tctx->started_at, now) ? now - tctx->started_at : 0;
+}
+
 static struct task_ctx *lookup_task(struct task_struct *p)
 {
 	return bpf_task_storage_get(&tasks, p, 0, 0);

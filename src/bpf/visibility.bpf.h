@@ -26,7 +26,7 @@ static bool traps(void)
 /* For how long @p has run up to now, if it is running. */
 static u64 ran_up_to(const struct task_ctx *tctx, u64 now)
 {
-	return tctx->ran + (vtime_before(tctx->started_at, now) ? now - tctx->started_at : 0);
+	return tctx->ran + unaccounted(tctx, now);
 }
 
 static void hide(struct task_struct *p, struct task_ctx *tctx, bool hidden)
@@ -46,20 +46,12 @@ static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, u64 now)
 	hide(p, tctx, process && is_to_be_hidden(process, &tctx->habit, &at));
 }
 
-/* @p is an AVX task from now on; whether it was none before. */
+/* @p is an AVX task from now on. */
 static void begin_phase(struct task_struct *p, struct task_ctx *tctx, u64 ran)
 {
 	phase_begins(&tctx->phase, &policy, ran);
 	bpf_task_watch_syscalls(p, true);
 	hide(p, tctx, false);
-}
-
-static void end_phase(struct task_struct *p, struct task_ctx *tctx, u64 ran)
-{
-	phase_ends(&tctx->phase, ran);
-	becomes_scalar(&tctx->habit);
-	bpf_task_watch_syscalls(p, false);
-	stat_add(phases, 1);
 }
 
 /* The end of a phase, if this is one. */
@@ -69,7 +61,11 @@ static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_bo
 	if (tctx->habit.class != CLASS_AVX || is_kept(&tctx->habit, &policy, ran) ||
 	    !phase_is_over(&tctx->phase, &policy, boundary, ran))
 		return false;
-	end_phase(p, tctx, ran);
+
+	phase_ends(&tctx->phase, ran);
+	becomes_scalar(&tctx->habit);
+	bpf_task_watch_syscalls(p, false);
+	stat_add(phases, 1);
 	return true;
 }
 

@@ -26,7 +26,6 @@ pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts) -> Result<()> {
     let (tier, why) = machine.tier(
         compat::ksym_exists(TELLS_OF_FIRST_USE).context("cannot read what the kernel offers")?,
     );
-
     info!("{}: {why}", tier_name(tier));
 
     let shutdown = super::shutdown_flag()?;

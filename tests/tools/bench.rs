@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::results::{Figure, Results};
 use crate::suite;
+use crate::suite::avx;
 use crate::suite::hiding::costs;
 use crate::vm::machine::Machine;
 use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu};
@@ -74,6 +75,24 @@ const BENCHES: &[Bench] = &[
         measure: costs::share_to_be_parked,
     },
     Bench { name: "patch.lines", unit: "lines", at_most: 300.0, measure: costs::lines_added },
+    Bench {
+        name: "sched.switch_ratio",
+        unit: "of the least",
+        at_most: 1.1,
+        measure: avx::costs::switch_ratio,
+    },
+    Bench {
+        name: "sched.migration_instructions",
+        unit: "instructions",
+        at_most: 5500.0,
+        measure: avx::costs::migration_instructions,
+    },
+    Bench {
+        name: "sched.migration_vs_setaffinity",
+        unit: "of by hand",
+        at_most: 0.5,
+        measure: avx::costs::migration_vs_setaffinity,
+    },
 ];
 
 pub fn bench(arguments: &Arguments) -> Result<ExitCode> {

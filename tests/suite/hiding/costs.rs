@@ -3,9 +3,10 @@
 
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 
-use super::{counts_of, test_program, with_force};
+use super::{test_program, with_force};
+use crate::suite::counts::{counts_of, mean_of};
 use crate::vm::series::patches_in;
 use crate::vm::{Bochs, Flavour, Guest, all_series, bpf, in_repository};
 
@@ -28,14 +29,7 @@ fn instructions(flavour: Flavour, scheduler: Option<&str>, what: &str) -> Result
         }
     };
     let outcome = guest.command(&command).boot()?;
-    let measured: Vec<f64> = outcome
-        .stdout(0)?
-        .lines()
-        .filter_map(|line| line.strip_prefix("instructions="))
-        .map(|number| number.parse().context("no number of instructions"))
-        .collect::<Result<_>>()?;
-    ensure!(measured.len() == MEASUREMENTS as usize, "{} measurements", measured.len());
-    Ok(measured.iter().sum::<f64>() / f64::from(MEASUREMENTS))
+    mean_of(&outcome, "instructions", MEASUREMENTS)
 }
 
 /// From a user's first use of AVX-512 to the restart of the instruction.

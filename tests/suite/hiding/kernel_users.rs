@@ -6,8 +6,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::lifetime::{check_in_exec, guest_with_module};
 use super::registers::seed;
-use super::{counts_of, forcing_guest, judge, test_program};
+use super::{forcing_guest, judge, test_program};
 use crate::suite::Test;
+use crate::suite::counts::counts_of;
 use crate::vm::{Bochs, Flavour, Guest, Kernel, census, in_repository};
 
 pub const TESTS: &[Test] = &[

@@ -3,7 +3,8 @@
 
 use anyhow::{Result, ensure};
 
-use super::{counts_of, forcing_guest, judge, test_program};
+use super::{forcing_guest, judge, test_program};
+use crate::suite::counts::counts_of;
 use crate::suite::recovery::compile_ejector;
 use crate::suite::{Test, script};
 use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository};

@@ -9,12 +9,11 @@ pub mod registers;
 pub mod selftests;
 pub mod series;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
-use crate::vm::guest::Outcome;
+use super::counts::Counts;
 use crate::vm::machine::Machine;
 use crate::vm::{Flavour, Guest, bpf, in_repository, program};
 
@@ -31,26 +30,8 @@ pub fn with_force(guest: Guest) -> Result<Guest> {
 }
 
 /// The program of ours with this name, compiled.
-fn test_program(name: &str) -> Result<PathBuf> {
+pub fn test_program(name: &str) -> Result<PathBuf> {
     program::compile(&in_repository(&format!("tests/hiding/{name}.c")))
-}
-
-/// What a command counted, as lines of name=number.
-type Counts = BTreeMap<String, u64>;
-
-/// The counts of a command that has to succeed.
-fn counts_of(outcome: &Outcome, command: usize) -> Result<Counts> {
-    let command = &outcome.commands[command];
-    ensure!(command.status == 0, "{}\n{}", command.stdout, command.stderr);
-    command
-        .stdout
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .map(|(name, number)| {
-            let number = number.parse().with_context(|| format!("{name} is {number:?}"))?;
-            Ok((name.to_owned(), number))
-        })
-        .collect()
 }
 
 /// Each of these was counted, and each of those was not.

@@ -4,8 +4,9 @@
 
 use anyhow::{Result, ensure};
 
-use super::{Counts, counts_of, forcing_guest, judge, test_program};
+use super::{forcing_guest, judge, test_program};
 use crate::suite::Test;
+use crate::suite::counts::{Counts, counts_of};
 use crate::vm::{Bochs, in_repository, program};
 
 pub const TESTS: &[Test] = &[

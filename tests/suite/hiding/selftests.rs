@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{counts_of, forcing_guest, judge};
+use super::{forcing_guest, judge};
 use crate::ensure_eq;
 use crate::suite::Test;
+use crate::suite::counts::counts_of;
 use crate::vm::cache::files_below;
 use crate::vm::console::trouble_in;
 use crate::vm::guest::Outcome;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! AVX work and AVX cores, by the counts of the emulator.
 
+pub mod costs;
+
 use anyhow::{Result, ensure};
 
 use super::{Test, scheduler_guest, script};

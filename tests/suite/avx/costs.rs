@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the scheduler costs, in instructions that the emulator counts.
+
+use anyhow::{Result, ensure};
+
+use crate::suite::counts::{Counts, counts_of, mean_of};
+use crate::suite::hiding::{test_program, with_force};
+use crate::suite::{scheduler_guest, script};
+use crate::vm::{Bochs, Flavour, Guest, bpf, in_repository, program};
+
+/// How often a switch is measured in one boot, for the mean.
+const MEASUREMENTS: u32 = 20;
+
+/// Turns of a program that is moved to an AVX core and back with each.
+const TURNS: u32 = 1000;
+
+/// Of two CPUs; those with high numbers become AVX cores first.
+const AVX_CPU: u32 = 1;
+
+/// A byte through a pipe and back on one CPU: the worse of the tiers, over the same
+/// with the least that makes a fair scheduler.
+pub fn switch_ratio() -> Result<f64> {
+    let least = switch_under_the_least_scheduler()?;
+    let stock = switch_under_ours(Flavour::Stock)?;
+    let patched = switch_under_ours(Flavour::Patched)?;
+    Ok(stock.max(patched) / least)
+}
+
+fn repeated_switches() -> String {
+    format!("for n in $(seq {MEASUREMENTS}); do costs pipe || exit 1; done")
+}
+
+fn switch_under_ours(flavour: Flavour) -> Result<f64> {
+    let outcome = scheduler_guest(Bochs::cpus(1), flavour)?
+        .program(&test_program("costs")?)
+        .command(&script(&format!("start_scheduler\n{}\nstop_scheduler", repeated_switches())))
+        .limit(900)
+        .boot()?;
+    mean_of(&outcome, "instructions", MEASUREMENTS)
+}
+
+fn switch_under_the_least_scheduler() -> Result<f64> {
+    let vtime = bpf::compile(&in_repository("tests/avx/vtime.bpf.c"))?;
+    let outcome = with_force(Guest::new(Bochs::cpus(1).into(), Flavour::Patched))?
+        .program(&test_program("costs")?)
+        .file("/vtime.o", &vtime)
+        .command(&format!("rig force --object /vtime.o -- sh -c '{}'", repeated_switches()))
+        .limit(900)
+        .boot()?;
+    mean_of(&outcome, "instructions", MEASUREMENTS)
+}
+
+/// What it takes to move a task to an AVX core before its first wide instruction, and
+/// away with its next system call: kernel instructions on all CPUs for each way.
+pub fn migration_instructions() -> Result<f64> {
+    Ok(cost_of_migrations()?.by_fault)
+}
+
+/// The same over what it takes when the program does it by itself.
+pub fn migration_vs_setaffinity() -> Result<f64> {
+    let cost = cost_of_migrations()?;
+    Ok(cost.by_fault / cost.by_hand)
+}
+
+/// Kernel instructions for each migration.
+struct Migrations {
+    by_fault: f64,
+    by_hand: f64,
+}
+
+/// Less what the same loop takes where nobody is moved, under the same scheduler.
+fn cost_of_migrations() -> Result<Migrations> {
+    let under_ours = |avx_cpus: u32| {
+        script(&format!(
+            "start_scheduler --set sizing=static --set avx-cpus={avx_cpus} --set return=syscall
+             migrate {TURNS} && stop_scheduler"
+        ))
+    };
+    let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
+        .program(&program::compile(&in_repository("tests/avx/migrate.c"))?)
+        .command(&under_ours(1))
+        .command(&under_ours(2))
+        .command(&format!("migrate {TURNS} {AVX_CPU}"))
+        .command(&format!("migrate {TURNS}"))
+        .limit(900)
+        .boot()?;
+    let counts = |command| counts_of(&outcome, command);
+    Ok(Migrations {
+        by_fault: each_migration(&counts(0)?, &counts(1)?)?,
+        by_hand: each_migration(&counts(2)?, &counts(3)?)?,
+    })
+}
+
+fn each_migration(moved: &Counts, still: &Counts) -> Result<f64> {
+    let migrations = moved["migrations"] as f64;
+    let expected = f64::from(2 * TURNS);
+    ensure!((migrations / expected - 1.0).abs() < 0.01, "not moved to and fro: {moved:?}");
+    ensure!(still["migrations"] < u64::from(TURNS / 100), "moved without need: {still:?}");
+    Ok((moved["instructions"] as f64 - still["instructions"] as f64) / migrations)
+}
