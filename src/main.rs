@@ -9,21 +9,21 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use scx_utils::build_id;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
-use crate::agent::policy;
+use crate::agent::policy::{self, InForce};
 use crate::agent::scheduler::LoadOpts;
 
 pub const NAME: &str = env!("CARGO_PKG_NAME");
 
 /// Replaces the scheduler of the running kernel, through sched_ext, until it is told to stop.
 ///
-/// Without options it loads the scheduler and runs in the foreground. SIGINT or SIGTERM gives the
+/// Without a command it loads the scheduler and runs in the foreground. SIGINT or SIGTERM gives the
 /// machine back to the kernel's default scheduler, and so does anything that ends this process.
 #[derive(Debug, Parser)]
-#[command(name = NAME, disable_version_flag = true)]
+#[command(name = NAME, disable_version_flag = true, args_conflicts_with_subcommands = true)]
 struct Opts {
     /// Run the scheduler and print its statistics every that many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
@@ -58,8 +58,26 @@ struct Opts {
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     exit_dump_len: u32,
 
+    /// Schedule AVX work also where it hardly lowers the clock.
+    #[arg(long)]
+    force: bool,
+
+    /// Make sure at each decision that its policy is whole, and count it; for tests.
+    #[arg(long, hide = true)]
+    check_policies: bool,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+
     #[command(flatten, next_help_heading = "Libbpf options")]
     libbpf: LibbpfOpts,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show or change the policy of a scheduler that already runs.
+    #[command(subcommand)]
+    Policy(cmd::policy::Command),
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
@@ -85,16 +103,21 @@ fn run(opts: Opts) -> Result<()> {
         return cmd::help_policy::run();
     }
     cmd::log_to_stderr(opts.verbose);
+    if let Some(Command::Policy(command)) = &opts.command {
+        return cmd::policy::run(command);
+    }
     if let Some(interval) = opts.monitor {
         return cmd::monitor::run(interval);
     }
     let load = LoadOpts {
         verbose: opts.verbose,
-        policy: policy::with(&opts.settings)?,
+        forced: opts.force,
+        check_policies: opts.check_policies,
         exit_dump_len: opts.exit_dump_len,
         libbpf: opts.libbpf,
     };
-    cmd::run::run(opts.stats, &load)
+    let policy = policy::turned(policy::standard(), &opts.settings)?;
+    cmd::run::run(opts.stats, &load, InForce { generation: 1, policy })
 }
 
 fn main() -> ExitCode {

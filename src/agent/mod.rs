@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loads, observes and explains; schedules nothing.
 
+pub mod control;
 pub mod policy;
 pub mod preflight;
 pub mod scheduler;

@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
 
 use crate::bpf::intf::{self, avx_policy};
 
@@ -19,7 +20,7 @@ pub fn standard() -> avx_policy {
     avx_policy {
         scalar_penalty_ns: 20 * MS,
         stranded_ns: 50 * MS,
-        sizing: intf::avx_sizing_method_SIZING_CONTROLLER,
+        sizing: intf::avx_sizing_method_SIZING_CONTROLLER.into(),
         avx_cpus: 2,
         share_alpha: 32,
         grow_fill: 768,
@@ -28,8 +29,8 @@ pub fn standard() -> avx_policy {
         wait_target_ns: 200 * US,
         grow_dwell_ns: 20 * MS,
         shrink_dwell_ns: 200 * MS,
-        placement: intf::avx_placement_method_PLACEMENT_PACK,
-        return_method: intf::avx_return_method_RETURN_ADAPTIVE,
+        placement: intf::avx_placement_method_PLACEMENT_PACK.into(),
+        return_method: intf::avx_return_method_RETURN_ADAPTIVE.into(),
         return_timeout_ns: 20 * MS,
         worthwhile_ns: 100 * US,
         retry_max_ns: S,
@@ -61,14 +62,14 @@ struct Knob {
     help: &'static str,
 }
 
-/// A knob by the member that it turns; ranges keep all values within its type.
+/// A knob by the member that it turns.
 macro_rules! knob {
     ($name:literal, $member:ident, $value:expr, $help:literal) => {
         Knob {
             name: $name,
             value: $value,
-            get: |policy| u64::from(policy.$member),
-            set: |policy, value| policy.$member = value as _,
+            get: |policy| policy.$member,
+            set: |policy, value| policy.$member = value,
             help: $help,
         }
     };
@@ -207,9 +208,8 @@ impl Value {
     }
 }
 
-/// The standard policy with some knobs turned, each as `name=value`.
-pub fn with(turns: &[String]) -> Result<avx_policy> {
-    let mut policy = standard();
+/// A policy with some knobs turned, each as `name=value`.
+pub fn turned(mut policy: avx_policy, turns: &[String]) -> Result<avx_policy> {
     for turn in turns {
         let (name, text) = turn.split_once('=').with_context(|| {
             format!("{turn:?} is no setting: write it as KNOB=VALUE, see --help-policy")
@@ -233,6 +233,28 @@ pub fn with(turns: &[String]) -> Result<avx_policy> {
     Ok(policy)
 }
 
+/// A knob and where it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    pub knob: String,
+    pub value: String,
+}
+
+pub fn settings(policy: &avx_policy) -> Vec<Setting> {
+    let setting = |knob: &Knob| Setting {
+        knob: knob.name.to_owned(),
+        value: knob.value.show((knob.get)(policy)),
+    };
+    KNOBS.iter().map(setting).collect()
+}
+
+/// A policy, and how many there were before it.
+#[derive(Clone, Copy)]
+pub struct InForce {
+    pub generation: u64,
+    pub policy: avx_policy,
+}
+
 /// Every knob with its range, what it is by default, and what it is for.
 pub fn describe() -> String {
     let policy = standard();
@@ -252,7 +274,7 @@ mod tests {
 
     fn complaint(turns: &[&str]) -> String {
         let turns: Vec<String> = turns.iter().map(|turn| (*turn).to_owned()).collect();
-        format!("{:#}", with(&turns).unwrap_err())
+        format!("{:#}", turned(standard(), &turns).unwrap_err())
     }
 
     #[test]
@@ -279,8 +301,8 @@ mod tests {
     #[test]
     fn settings_are_read() {
         let turns = ["sizing=static", "avx-cpus=3", "worthwhile=2ms", "grow-fill=0.9"];
-        let policy = with(&turns.map(str::to_owned)).unwrap();
-        assert_eq!(policy.sizing, intf::avx_sizing_method_SIZING_STATIC);
+        let policy = turned(standard(), &turns.map(str::to_owned)).unwrap();
+        assert_eq!(policy.sizing, u64::from(intf::avx_sizing_method_SIZING_STATIC));
         assert_eq!((policy.avx_cpus, policy.worthwhile_ns, policy.grow_fill), (3, 2 * MS, 922));
     }
 

@@ -18,6 +18,7 @@ pub struct Machine {
     is_root: bool,
     has_sched_ext: bool,
     has_btf: bool,
+    is_intel: bool,
     /// What the CPU has, by the names of `/proc/cpuinfo`.
     cpu_flags: BTreeSet<String>,
     /// The scheduler that is loaded already.
@@ -27,12 +28,14 @@ pub struct Machine {
 impl Machine {
     pub fn look(root: &Path) -> Self {
         let sched_ext = root.join("sys/kernel/sched_ext");
+        let cpuinfo = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
         Self {
             // SAFETY: geteuid() has no preconditions and cannot fail.
             is_root: unsafe { libc::geteuid() } == 0,
             has_sched_ext: sched_ext.is_dir(),
             has_btf: root.join("sys/kernel/btf/vmlinux").exists(),
-            cpu_flags: cpu_flags(&root.join("proc/cpuinfo")),
+            is_intel: first_cpu_says(&cpuinfo, "vendor_id") == "GenuineIntel",
+            cpu_flags: words(first_cpu_says(&cpuinfo, "flags")),
             loaded: loaded_scheduler(&sched_ext),
         }
     }
@@ -61,30 +64,38 @@ impl Machine {
     }
 
     /// How AVX work is found out about on a kernel that tells, or does not, of the first use of
-    /// what it hides; and why so.
-    pub fn tier(&self, hides: bool) -> (avx_tier, &'static str) {
+    /// what it hides; and why so. Where AVX work harms nobody it is left alone, unless forced.
+    pub fn tier(&self, hides: bool, forced: bool) -> (avx_tier, &'static str) {
         let has = |flag| self.cpu_flags.contains(flag);
+        let observe = |why| (avx_tier_AVX_TIER_OBSERVE, why);
         if !has("avx512f") {
-            (avx_tier_AVX_TIER_OBSERVE, "the CPU has no AVX-512")
+            observe("the CPU has no AVX-512")
+        } else if !self.has_licences() && !forced {
+            observe("AVX-512 hardly lowers the clock of this CPU; --force schedules all the same")
         } else if !hides {
-            (
-                avx_tier_AVX_TIER_OBSERVE,
-                "the kernel does not hide AVX-512: see kernel-patch/README.md",
-            )
+            observe("the kernel does not hide AVX-512: see kernel-patch/README.md")
         } else if !has("xsavec") || !has("xgetbv1") {
-            (avx_tier_AVX_TIER_OBSERVE, "the CPU does not tell what is in use")
+            observe("the CPU does not tell what is in use")
         } else {
             (avx_tier_AVX_TIER_TRAP, "the kernel tells of each first wide instruction")
         }
     }
+
+    /// Whether wide vectors lower the clock so much that it matters: with Intel's CPUs up to
+    /// those that have AVX-VNNI. The C library avoids wide vectors by the same test.
+    fn has_licences(&self) -> bool {
+        self.is_intel && !self.cpu_flags.contains("avx_vnni")
+    }
 }
 
-fn cpu_flags(cpuinfo: &Path) -> BTreeSet<String> {
-    let text = fs::read_to_string(cpuinfo).unwrap_or_default();
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags")?.split_once(':'));
-    flags.map_or_else(BTreeSet::new, |(_, flags)| {
-        flags.split_whitespace().map(str::to_owned).collect()
-    })
+/// The first value with this name in the text of `/proc/cpuinfo`.
+fn first_cpu_says<'a>(cpuinfo: &'a str, name: &str) -> &'a str {
+    let mut pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    pairs.find(|(key, _)| key.trim() == name).map_or("", |(_, value)| value.trim())
+}
+
+fn words(text: &str) -> BTreeSet<String> {
+    text.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The name of the loaded scheduler. Its file vanishes with it, so a state
@@ -109,6 +120,7 @@ mod tests {
         is_root: true,
         has_sched_ext: true,
         has_btf: true,
+        is_intel: true,
         cpu_flags: BTreeSet::new(),
         loaded: None,
     };
@@ -158,21 +170,40 @@ mod tests {
             ..READY
         };
         let skylake = machine(&["avx512f", "xsavec", "xgetbv1"]);
-        assert_eq!(skylake.tier(true).0, avx_tier_AVX_TIER_TRAP);
-        assert_eq!(skylake.tier(false).0, avx_tier_AVX_TIER_OBSERVE);
-        assert!(skylake.tier(false).1.contains("kernel-patch"));
+        assert_eq!(skylake.tier(true, false).0, avx_tier_AVX_TIER_TRAP);
+        assert_eq!(skylake.tier(false, false).0, avx_tier_AVX_TIER_OBSERVE);
+        assert!(skylake.tier(false, false).1.contains("kernel-patch"));
         for flags in [&["xsavec", "xgetbv1"][..], &["avx512f", "xsavec"], &["avx512f", "xgetbv1"]] {
-            assert_eq!(machine(flags).tier(true).0, avx_tier_AVX_TIER_OBSERVE);
+            assert_eq!(machine(flags).tier(true, true).0, avx_tier_AVX_TIER_OBSERVE);
         }
     }
 
     #[test]
-    fn flags_are_those_of_the_first_cpu() {
+    fn where_licences_do_not_matter_it_has_to_be_forced() {
+        let flags = BTreeSet::from(["avx512f", "xsavec", "xgetbv1"].map(str::to_owned));
+        let newer = flags.iter().cloned().chain(["avx_vnni".to_owned()]).collect();
+        let amd = Machine { is_intel: false, cpu_flags: flags, ..READY };
+        let sapphire_rapids = Machine { cpu_flags: newer, ..READY };
+        for machine in [amd, sapphire_rapids] {
+            let (tier, why) = machine.tier(true, false);
+            assert!(tier == avx_tier_AVX_TIER_OBSERVE && why.contains("--force"), "{why}");
+            assert_eq!(machine.tier(true, true).0, avx_tier_AVX_TIER_TRAP);
+        }
+    }
+
+    #[test]
+    fn the_first_cpu_speaks_for_all() {
         let root = TempDir::new().unwrap();
-        let cpuinfo = root.path().join("cpuinfo");
-        fs::write(&cpuinfo, "model name\t: x\nflags\t\t: fpu avx512f\n\nflags\t\t: fpu\n").unwrap();
-        assert_eq!(cpu_flags(&cpuinfo), BTreeSet::from(["fpu".to_owned(), "avx512f".to_owned()]));
-        assert_eq!(cpu_flags(&root.path().join("none")), BTreeSet::new());
+        fs::create_dir(root.path().join("proc")).unwrap();
+        fs::write(
+            root.path().join("proc/cpuinfo"),
+            "vendor_id\t: GenuineIntel\nmodel name\t: x\nflags\t\t: fpu avx512f\nvmx flags\t: vnmi\n\n\
+             vendor_id\t: Other\nflags\t\t: fpu\n",
+        )
+        .unwrap();
+        let machine = Machine::look(root.path());
+        assert!(machine.is_intel);
+        assert_eq!(machine.cpu_flags, BTreeSet::from(["fpu", "avx512f"].map(str::to_owned)));
     }
 
     #[test]

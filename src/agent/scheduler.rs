@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use crossbeam::channel::RecvTimeoutError;
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use crossbeam::channel::{Receiver, select};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, OpenObject, libbpf_sys};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{
     NR_CPU_IDS, UserExitInfo, compat, scx_ops_attach, scx_ops_load, scx_ops_open,
@@ -16,6 +17,8 @@ use scx_utils::{
 };
 use tracing::{debug, info};
 
+use super::control::{Answer, Pending, Request};
+use super::policy::{self, InForce};
 use super::stats::{Metrics, Server};
 use super::topology;
 use crate::bpf::intf;
@@ -28,7 +31,8 @@ const LOOK_AROUND: Duration = Duration::from_millis(250);
 /// How to load.
 pub struct LoadOpts {
     pub verbose: bool,
-    pub policy: intf::avx_policy,
+    pub forced: bool,
+    pub check_policies: bool,
     pub exit_dump_len: u32,
     pub libbpf: LibbpfOpts,
 }
@@ -53,6 +57,7 @@ impl<'a> Scheduler<'a> {
     pub fn start(
         opts: &LoadOpts,
         tier: intf::avx_tier,
+        in_force: &InForce,
         object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Self> {
         try_set_rlimit_infinity();
@@ -64,11 +69,11 @@ impl<'a> Scheduler<'a> {
             .context("cannot open the BPF programs")?;
 
         let places = topology::places()?;
-        configure(&mut skel, &places, tier, opts.exit_dump_len)?;
+        configure(&mut skel, &places, tier, opts)?;
 
         let mut skel = scx_ops_load!(skel, avxspec, uei).context("cannot load the BPF programs")?;
         tell_places(&skel, &places)?;
-        tell_policy(&skel, &opts.policy)?;
+        tell_policy(&skel, in_force)?;
         let started = Instant::now();
         let link = scx_ops_attach!(skel, avxspec).context("cannot attach the scheduler")?;
 
@@ -83,17 +88,51 @@ impl<'a> Scheduler<'a> {
         Ok(Self { skel, link: Some(link), started, nr_cpus })
     }
 
-    /// Answer requests for statistics until the flag is raised or the kernel ends the scheduler.
-    pub fn run_until_end(mut self, stats: &Server, shutdown: &AtomicBool) -> Result<Ended> {
-        let (answers, requests) = stats.channels();
+    /// Answer requests until the flag is raised or the kernel ends the scheduler.
+    pub fn run_until_end(
+        mut self,
+        stats: &Server,
+        requests: &Receiver<Pending>,
+        in_force: &mut InForce,
+        shutdown: &AtomicBool,
+    ) -> Result<Ended> {
+        let (answers, questions) = stats.channels();
         while !shutdown.load(Ordering::Relaxed) && !uei_exited!(&self.skel, uei) {
-            match requests.recv_timeout(LOOK_AROUND) {
-                Ok(()) => answers.send(self.metrics()?).context("cannot answer with statistics")?,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(error) => Err(error).context("the statistics server is gone")?,
+            select! {
+                recv(questions) -> question => {
+                    question.context("the statistics server is gone")?;
+                    answers.send(self.metrics()?).context("cannot answer with statistics")?;
+                }
+                recv(requests) -> pending => {
+                    let pending = pending.context("the control socket is gone")?;
+                    let answer = self.obey(&pending.request, in_force);
+                    pending.answer(answer);
+                }
+                default(LOOK_AROUND) => {}
             }
         }
         self.end()
+    }
+
+    fn obey(&self, request: &Request, in_force: &mut InForce) -> Answer {
+        if let Request::Set(settings) = request {
+            match self.switched(in_force, settings) {
+                Ok(new) => *in_force = new,
+                Err(error) => return Answer::Refused(format!("{error:#}")),
+            }
+            info!("policy {}: {}", in_force.generation, settings.join(" "));
+        }
+        Answer::InForce {
+            generation: in_force.generation,
+            settings: policy::settings(&in_force.policy),
+        }
+    }
+
+    fn switched(&self, old: &InForce, settings: &[String]) -> Result<InForce> {
+        let policy = policy::turned(old.policy, settings)?;
+        let new = InForce { generation: old.generation + 1, policy };
+        tell_policy(&self.skel, &new)?;
+        Ok(new)
     }
 
     fn end(&mut self) -> Result<Ended> {
@@ -126,7 +165,7 @@ fn configure(
     skel: &mut OpenBpfSkel<'_>,
     places: &BTreeMap<u32, intf::avx_topology>,
     tier: intf::avx_tier,
-    exit_dump_len: u32,
+    opts: &LoadOpts,
 ) -> Result<()> {
     let rodata = skel.maps.rodata_data.as_mut().context("the BPF programs have no constants")?;
     rodata.nr_online_cpus = u32::try_from(places.len()).context("too many CPUs")?;
@@ -134,6 +173,7 @@ fn configure(
     rodata.nr_cpu_ids = nr_cpu_ids;
     rodata.cpus_per_core = places.values().map(|place| place.core_cpus).max().unwrap_or(1);
     rodata.tier = tier;
+    rodata.checks_policies = opts.check_policies;
 
     let queues = nr_cpu_ids + intf::avx_queue_ids_FIRST_PRIVATE_QUEUE;
     skel.maps.queues.set_max_entries(queues).context("cannot size the queues")?;
@@ -141,7 +181,7 @@ fn configure(
     skel.maps.topology.set_max_entries(nr_cpu_ids).context("cannot size the topology")?;
 
     let ops = skel.struct_ops.avxspec_mut();
-    ops.exit_dump_len = exit_dump_len;
+    ops.exit_dump_len = opts.exit_dump_len;
     ops.flags = *compat::SCX_OPS_ENQ_LAST
         | *compat::SCX_OPS_ENQ_EXITING
         | *compat::SCX_OPS_ENQ_MIGRATION_DISABLED
@@ -170,12 +210,43 @@ fn tell_places(skel: &BpfSkel<'_>, places: &BTreeMap<u32, intf::avx_topology>) -
     Ok(())
 }
 
-fn tell_policy(skel: &BpfSkel<'_>, policy: &intf::avx_policy) -> Result<()> {
+/// Puts a policy into force, for each decision that begins after this. What is in force is
+/// never written to: what changes is the map that the BPF programs look it up in.
+fn tell_policy(skel: &BpfSkel<'_>, new: &InForce) -> Result<()> {
     let zero = 0u32.to_ne_bytes();
+    let map = MapHandle::create(
+        MapType::Array,
+        Some("policy"),
+        size_of::<u32>() as u32,
+        size_of::<intf::avx_policy_in_force>() as u32,
+        1,
+        &libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            ..Default::default()
+        },
+    )
+    .context("cannot create a map for the policy")?;
+    let in_force = intf::avx_policy_in_force {
+        generation: new.generation,
+        checksum: checksum_of(new),
+        policy: new.policy,
+    };
+    map.update(&zero, as_bytes(&in_force), MapFlags::ANY).context("cannot write the policy")?;
+    map.freeze().context("cannot seal the policy")?;
     skel.maps
-        .data_policy
-        .update(&zero, as_bytes(policy), MapFlags::ANY)
-        .context("cannot tell the policy")
+        .policies
+        .update(&zero, &map.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+        .context("cannot put the policy into force")
+}
+
+/// As the BPF programs compute it.
+fn checksum_of(new: &InForce) -> u64 {
+    let words = as_bytes(&new.policy).chunks_exact(size_of::<u64>());
+    words
+        .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
+        .fold(new.generation, |sum, word| {
+            sum.wrapping_mul(intf::AVX_CHECKSUM_FACTOR).wrapping_add(word)
+        })
 }
 
 /// What C calls the representation of an object.

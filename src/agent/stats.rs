@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The statistics: their meaning, their socket, and a line for people.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -71,6 +71,10 @@ pub struct Metrics {
     pub preempted: u64,
     #[stat(desc = "CPUs that became AVX cores, or were none any more")]
     pub role_changes: u64,
+    #[stat(desc = "times that a policy was looked up, with --check-policies")]
+    pub policies_read: u64,
+    #[stat(desc = "... and was not what the agent had written")]
+    pub policies_torn: u64,
 }
 
 impl Metrics {
@@ -109,6 +113,8 @@ impl Metrics {
             in_place: total(|cpu| cpu.in_place),
             preempted: total(|cpu| cpu.preempted),
             role_changes: total(|cpu| cpu.role_changes),
+            policies_read: total(|cpu| cpu.policies_read),
+            policies_torn: total(|cpu| cpu.policies_torn),
         }
     }
 
@@ -146,6 +152,8 @@ impl Metrics {
             in_place: grown(|m| m.in_place),
             preempted: grown(|m| m.preempted),
             role_changes: grown(|m| m.role_changes),
+            policies_read: grown(|m| m.policies_read),
+            policies_torn: grown(|m| m.policies_torn),
         }
     }
 
@@ -161,8 +169,8 @@ impl Metrics {
         if self.run_ns > 0 { 100.0 * self.avx_ns as f64 / self.run_ns as f64 } else { 0.0 }
     }
 
-    fn format<W: Write>(&self, out: &mut W) -> Result<()> {
-        writeln!(
+    fn format<W: Write>(&self, out: &mut W) -> io::Result<()> {
+        write!(
             out,
             "{NAME}: {:.1}% of {} CPUs busy, {} wakeups to idle CPUs, queued {} shared + {} private \
              ({} overdue), taken {} + {}, kept running {}, idle CPUs woken {} + {} by tick, \
@@ -183,8 +191,11 @@ impl Metrics {
             self.wide_faults,
             self.light_faults,
             self.other_faults,
-        )
-        .context("cannot print the statistics")
+        )?;
+        if self.policies_read > 0 {
+            write!(out, ", {} policies read, {} torn", self.policies_read, self.policies_torn)?;
+        }
+        writeln!(out)
     }
 }
 
@@ -222,7 +233,7 @@ pub fn monitor(interval: Duration, shutdown: &AtomicBool) -> Result<()> {
         &[],
         interval,
         || shutdown.load(Ordering::Relaxed),
-        |metrics| metrics.format(&mut std::io::stdout()),
+        |metrics| metrics.format(&mut io::stdout()).context("cannot print the statistics"),
     )
 }
 

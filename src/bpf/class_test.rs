@@ -348,7 +348,7 @@ fn each_method_ends_a_phase_at_its_own_boundary() {
         (intf::avx_return_method_RETURN_ADAPTIVE, vec![SYSCALL]),
     ];
     for (return_method, ending) in methods {
-        let policy = avx_policy { return_method, ..policy::standard() };
+        let policy = avx_policy { return_method: return_method.into(), ..policy::standard() };
         let mut phase = Phase::default();
         avx_phase_begins(&mut phase, &policy, 7);
         avx_phase_goes_on(&mut phase, 9);

@@ -88,7 +88,10 @@ enum avx_return_method {
 	RETURN_ADAPTIVE, /* as with system calls, unless it always comes back soon */
 };
 
-/* Every knob, with unit and range. The agent validates all of them at once. */
+/*
+ * Every knob, with unit and range. The agent validates all of them at once. All are
+ * of one size, so that there is nothing between them.
+ */
 struct avx_policy {
 	/* For how long other work must have been due to be treated like AVX work
 	 * on an AVX core, and AVX work to be taken by a scalar CPU: 0 to 1 s (ns) */
@@ -96,16 +99,16 @@ struct avx_policy {
 	u64 stranded_ns;
 
 	/* How many AVX cores: enum avx_sizing_method */
-	u32 sizing;
+	u64 sizing;
 	/* CPUs, of SIZING_STATIC: 0 to all */
-	u32 avx_cpus;
+	u64 avx_cpus;
 	/* The weight of the newest value, of SIZING_SHARE: 1 to 1024 (1/1024) */
-	u32 share_alpha;
+	u64 share_alpha;
 	/* How much of an AVX core's time may be used before there is another,
 	 * and below which there is one less: 1 to 1024 (1/1024), the second
 	 * smaller than the first */
-	u32 grow_fill;
-	u32 shrink_fill;
+	u64 grow_fill;
+	u64 shrink_fill;
 	/* Over how long demand is averaged: 1 to 1000 ms (ns) */
 	u64 window_ns;
 	/* How long AVX work may wait on average: 0 to 100 ms (ns) */
@@ -116,10 +119,10 @@ struct avx_policy {
 	u64 shrink_dwell_ns;
 
 	/* Which CPUs become AVX cores: enum avx_placement_method */
-	u32 placement;
+	u64 placement;
 
 	/* When a task is scalar again: enum avx_return_method */
-	u32 return_method;
+	u64 return_method;
 	/* Without wide vectors for so long it is, whatever the method says: 100
 	 * us to 10 s (ns) */
 	u64 return_timeout_ns;
@@ -140,6 +143,15 @@ struct avx_policy {
 	 * has: 0 to 10 s (ns) */
 	u64 detection_grace_ns;
 };
+
+/* A policy with what tells it from others, and whether it is whole. */
+struct avx_policy_in_force {
+	u64 generation;
+	u64 checksum; /* of the generation and all knobs, by Horner's rule */
+	struct avx_policy policy;
+};
+
+#define AVX_CHECKSUM_FACTOR 1099511628211ULL
 
 /*
  * What happened on one CPU since the scheduler was loaded. Only that CPU
@@ -169,6 +181,8 @@ struct avx_cpu_stats {
 	u64 in_place;	    /* AVX tasks that may use no AVX core */
 	u64 preempted;	    /* AVX cores that were taken from other work */
 	u64 role_changes;   /* CPUs that became AVX cores, or were no more */
+	u64 policies_read;  /* times that a policy was looked up, if they are checked, */
+	u64 policies_torn;  /* ... and was not what the agent wrote */
 };
 
 #endif /* AVXSPEC_INTF_H */

@@ -8,6 +8,7 @@
  */
 #include <scx/common.bpf.h>
 #include "fairness.bpf.h"
+#include "policy.bpf.h"
 #include "queues.bpf.h"
 #include "roles.bpf.h"
 #include "state.bpf.h"
@@ -266,8 +267,11 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 		stat_add(overdue, 1);
 }
 
-/* The time until the first task of a queue is due. */
-static __always_inline s64 head_due_in(u64 id, u64 now)
+/*
+ * The time until the first task of a queue is due. Global, as are some below, so that
+ * the kernel's verifier does not go through all that follows for each way out of it.
+ */
+__noinline s64 head_due_in(u64 id, u64 now)
 {
 	struct task_struct *p;
 
@@ -301,16 +305,12 @@ static bool take_private(s32 cpu)
 	return true;
 }
 
-static bool take(enum avx_choice choice, s32 cpu)
+/* Something from the queue of the first choice, or else from any that this CPU serves. */
+__noinline int take(u32 choice, s32 cpu, bool with_avx)
 {
-	switch (choice) {
-	case CHOOSE_SHARED:
-		return take_shared();
-	case CHOOSE_AVX:
-		return take_avx();
-	default:
-		return take_private(cpu);
-	}
+	if ((choice == CHOOSE_SHARED && take_shared()) || (choice == CHOOSE_AVX && take_avx()))
+		return true;
+	return take_private(cpu) || (with_avx && take_avx()) || take_shared();
 }
 
 /* The time until the running task would be due if it had to queue again now. */
@@ -367,17 +367,20 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u64 now = scx_bpf_now(), vtime = 0;
 	s64 private = head_due_in(private_queue(cpu), now);
-	s64 shared = head_due_in(SHARED_QUEUE, now);
-	s64 avx = head_due_in(AVX_QUEUE, now);
-	bool is_avx = is_avx_cpu(cpu);
+	s64 shared = head_due_in(SHARED_QUEUE, now), avx = NOBODY_DUE;
+	const struct avx_policy *policy = traps() ? current_policy() : NULL;
+	bool is_avx = policy && is_avx_cpu(cpu);
 	struct task_ctx *tctx = NULL;
 	s64 running = NOBODY_DUE;
 	enum avx_choice choice;
 
-	if (is_avx)
-		shared = yielding(shared, policy.scalar_penalty_ns);
-	else
-		avx = stranded(avx, policy.stranded_ns);
+	if (policy) {
+		avx = head_due_in(AVX_QUEUE, now);
+		if (is_avx)
+			shared = yielding(shared, policy->scalar_penalty_ns);
+		else
+			avx = stranded(avx, policy->stranded_ns);
+	}
 
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
 	    bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
@@ -392,8 +395,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	choice = choose_next(running, shared, avx, private);
-	if (choice != CHOOSE_PREV && (take(choice, cpu) || take_private(cpu) ||
-				      (is_somebody(avx) && take_avx()) || take_shared()))
+	if (choice != CHOOSE_PREV && take(choice, cpu, is_somebody(avx)))
 		return;
 	if (!tctx)
 		return;

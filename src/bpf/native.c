@@ -104,12 +104,12 @@ u32 avx_first_need(struct avx_sizing *sizing, const struct avx_policy *policy,
 	return first_need(sizing, policy, demand);
 }
 
-u64 avx_preference_to_add(const struct avx_candidate *it, u32 placement)
+u64 avx_preference_to_add(const struct avx_candidate *it, u64 placement)
 {
 	return preference_to_add(it, placement);
 }
 
-u64 avx_preference_to_remove(const struct avx_candidate *it, u32 placement)
+u64 avx_preference_to_remove(const struct avx_candidate *it, u64 placement)
 {
 	return preference_to_remove(it, placement);
 }

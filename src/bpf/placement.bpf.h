@@ -53,7 +53,7 @@ static __always_inline u32 fewer(u32 n)
 }
 
 /* The largest one is added to the set first. */
-static __always_inline u64 preference_to_add(const struct avx_candidate *it, u32 placement)
+static __always_inline u64 preference_to_add(const struct avx_candidate *it, u64 placement)
 {
 	u32 node = placement == PLACEMENT_PACK ? it->node_avx : fewer(it->node_avx);
 
@@ -61,7 +61,7 @@ static __always_inline u64 preference_to_add(const struct avx_candidate *it, u32
 }
 
 /* ... is removed from it first. */
-static __always_inline u64 preference_to_remove(const struct avx_candidate *it, u32 placement)
+static __always_inline u64 preference_to_remove(const struct avx_candidate *it, u64 placement)
 {
 	u32 node = placement == PLACEMENT_PACK ? fewer(it->node_avx) : it->node_avx;
 

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::intf;
 
-const PACK: u32 = intf::avx_placement_method_PLACEMENT_PACK;
-const SPREAD: u32 = intf::avx_placement_method_PLACEMENT_SPREAD;
+const PACK: u64 = intf::avx_placement_method_PLACEMENT_PACK as u64;
+const SPREAD: u64 = intf::avx_placement_method_PLACEMENT_SPREAD as u64;
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -26,8 +26,8 @@ mod native {
 
     // SAFETY: the signatures repeat those of native.c, which build.rs links in.
     unsafe extern "C" {
-        pub safe fn avx_preference_to_add(it: &Candidate, placement: u32) -> u64;
-        pub safe fn avx_preference_to_remove(it: &Candidate, placement: u32) -> u64;
+        pub safe fn avx_preference_to_add(it: &Candidate, placement: u64) -> u64;
+        pub safe fn avx_preference_to_remove(it: &Candidate, placement: u64) -> u64;
     }
 }
 use native::*;
@@ -45,12 +45,12 @@ struct Cpu {
 #[derive(Debug, Clone)]
 struct Machine {
     cpus: Vec<Cpu>,
-    placement: u32,
+    placement: u64,
 }
 
 impl Machine {
     /// Siblings are numbered as servers do it: first one of each core, then the others.
-    fn new(placement: u32, nodes: u32, llcs: u32, cores: u32, threads: u32) -> Self {
+    fn new(placement: u64, nodes: u32, llcs: u32, cores: u32, threads: u32) -> Self {
         let nr_cores = nodes * llcs * cores;
         let cpus = (0..nr_cores * threads)
             .map(|cpu| {

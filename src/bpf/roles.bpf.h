@@ -7,6 +7,7 @@
 #define AVXSPEC_ROLES_BPF_H
 
 #include "placement.bpf.h"
+#include "policy.bpf.h"
 #include "sizing.bpf.h"
 #include "state.bpf.h"
 
@@ -89,7 +90,7 @@ static void set_role(s32 cpu, enum avx_role role)
  * How well @cpu is suited to become one of @role, which it is none of. Global, so
  * that the kernel's verifier goes through it once and not with each turn of a loop.
  */
-__noinline u64 suitability(u32 cpu, u32 role)
+__noinline u64 suitability(u32 cpu, u32 role, u64 placement)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 	const struct cpu_ctx *core, *llc, *node;
@@ -111,19 +112,19 @@ __noinline u64 suitability(u32 cpu, u32 role)
 		.node_avx = node->node_avx,
 		.busy = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0,
 	};
-	return role == ROLE_AVX ? preference_to_add(&it, policy.placement)
-				: preference_to_remove(&it, policy.placement);
+	return role == ROLE_AVX ? preference_to_add(&it, placement)
+				: preference_to_remove(&it, placement);
 }
 
 /* The CPU that is to change its role to @role next, or a negative number. */
-static s32 best_to_become(enum avx_role role)
+static s32 best_to_become(enum avx_role role, u64 placement)
 {
 	u64 best = NOT_ELIGIBLE;
 	s32 found = -1;
 	u32 cpu;
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
-		u64 suits = suitability(cpu, role);
+		u64 suits = suitability(cpu, role, placement);
 
 		if (suits > best) {
 			best = suits;
@@ -134,14 +135,14 @@ static s32 best_to_become(enum avx_role role)
 }
 
 /* One CPU changes its role, if the set is to be of another size; whether it is now. */
-static bool approach(u32 size)
+static bool approach(u32 size, u64 placement)
 {
 	enum avx_role role = nr_avx_cpus < size ? ROLE_AVX : ROLE_SCALAR;
 	s32 cpu;
 
 	if (nr_avx_cpus == size)
 		return true;
-	cpu = best_to_become(role);
+	cpu = best_to_become(role, placement);
 	if (cpu >= 0)
 		set_role(cpu, role);
 	return cpu < 0 || nr_avx_cpus == size;
@@ -174,7 +175,7 @@ static struct avx_demand demand_of(u64 elapsed_ns)
 	};
 }
 
-static u32 look_at_demand(void)
+static u32 look_at_demand(const struct avx_policy *policy)
 {
 	u64 now = scx_bpf_now();
 	struct avx_demand sum = {}, demand = demand_of(now - looked_at);
@@ -186,23 +187,25 @@ static u32 look_at_demand(void)
 	demand.wait_ns = sum.wait_ns - seen.wait_ns;
 	demand.nr_waits = sum.nr_waits - seen.nr_waits;
 	seen = sum;
-	return size_avx_set(&sizing, &policy, &demand);
+	return size_avx_set(&sizing, policy, &demand);
 }
 
 /* Looks at the demand, and comes back at once until the set is as it should be. */
 static int look(void *map, int *key, struct look_timer *timer)
 {
+	const struct avx_policy *policy;
 	bool is_done = true;
 
-	if (start_resizing()) {
-		u32 size = is_approaching ? sizing.nr_avx : look_at_demand();
+	bpf_rcu_read_lock();
+	policy = current_policy();
+	if (policy && start_resizing()) {
+		u32 size = is_approaching ? sizing.nr_avx : look_at_demand(policy);
 
-		bpf_rcu_read_lock();
-		is_done = approach(size);
-		bpf_rcu_read_unlock();
+		is_done = approach(size, policy->placement);
 		is_approaching = !is_done;
 		end_resizing();
 	}
+	bpf_rcu_read_unlock();
 	bpf_timer_start(&timer->timer, is_done ? LOOK_NS : 0, 0);
 	return 0;
 }
@@ -213,11 +216,12 @@ static int look(void *map, int *key, struct look_timer *timer)
  */
 __noinline int ensure_an_avx_core(void)
 {
+	const struct avx_policy *policy = current_policy();
 	struct avx_demand demand = demand_of(0);
 
-	if (nr_avx_cpus || !start_resizing())
+	if (nr_avx_cpus || !policy || !start_resizing())
 		return 0;
-	approach(first_need(&sizing, &policy, &demand));
+	approach(first_need(&sizing, policy, &demand), policy->placement);
 	end_resizing();
 	return 0;
 }

@@ -76,7 +76,7 @@ static __always_inline u64 share_of(u64 parts, u64 whole)
 }
 
 /* The CPUs of which AVX work would use no more than @fill (1/1024). */
-static __always_inline u64 cpus_for(u64 demand, u32 fill)
+static __always_inline u64 cpus_for(u64 demand, u64 fill)
 {
 	return share_of(demand, CPU_BUSY / AVX_WHOLE * fill);
 }

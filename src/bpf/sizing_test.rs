@@ -186,8 +186,8 @@ fn policy_with(change: impl FnOnce(&mut avx_policy)) -> avx_policy {
 
 fn by_share(alpha: u32) -> avx_policy {
     policy_with(|policy| {
-        policy.sizing = intf::avx_sizing_method_SIZING_SHARE;
-        policy.share_alpha = alpha;
+        policy.sizing = intf::avx_sizing_method_SIZING_SHARE.into();
+        policy.share_alpha = alpha.into();
     })
 }
 
@@ -323,7 +323,7 @@ fn the_published_method_takes_more_cores_of_a_machine_that_is_not_full() {
 #[test]
 fn a_fixed_number_stays_that() {
     let policy = policy_with(|policy| {
-        policy.sizing = intf::avx_sizing_method_SIZING_STATIC;
+        policy.sizing = intf::avx_sizing_method_SIZING_STATIC.into();
         policy.avx_cpus = 3;
     });
     let mut machine = Machine::new(policy, 2, 1);

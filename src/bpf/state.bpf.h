@@ -23,9 +23,6 @@ const volatile u32 nr_cpu_ids = 1;
 const volatile u32 cpus_per_core = 1;
 const volatile u32 tier = AVX_TIER_OBSERVE;
 
-/* Alone in a map of its own, which the agent writes. */
-struct avx_policy policy SEC(".data.policy");
-
 struct queue_ctx {
 	u64 clock;
 	u64 weight_waiting;

@@ -7,6 +7,7 @@
 #ifndef AVXSPEC_VISIBILITY_BPF_H
 #define AVXSPEC_VISIBILITY_BPF_H
 
+#include "policy.bpf.h"
 #include "roles.bpf.h"
 #include "state.bpf.h"
 
@@ -47,9 +48,10 @@ static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, u64 now)
 }
 
 /* @p is an AVX task from now on. */
-static void begin_phase(struct task_struct *p, struct task_ctx *tctx, u64 ran)
+static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
+			const struct avx_policy *policy, u64 ran)
 {
-	phase_begins(&tctx->phase, &policy, ran);
+	phase_begins(&tctx->phase, policy, ran);
 	bpf_task_watch_syscalls(p, true);
 	hide(p, tctx, false);
 }
@@ -58,8 +60,13 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx, u64 ran)
 static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_boundary boundary,
 		       u64 ran)
 {
-	if (tctx->habit.class != CLASS_AVX || is_kept(&tctx->habit, &policy, ran) ||
-	    !phase_is_over(&tctx->phase, &policy, boundary, ran))
+	const struct avx_policy *policy;
+
+	if (tctx->habit.class != CLASS_AVX)
+		return false;
+	policy = current_policy();
+	if (!policy || is_kept(&tctx->habit, policy, ran) ||
+	    !phase_is_over(&tctx->phase, policy, boundary, ran))
 		return false;
 
 	phase_ends(&tctx->phase, ran);
@@ -73,6 +80,7 @@ static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_bo
 static void sample(struct task_struct *p, struct task_ctx *tctx, u64 ran)
 {
 	bool was_avx = tctx->habit.class == CLASS_AVX;
+	const struct avx_policy *policy;
 	struct avx_process *process;
 
 	/* What is hidden is not used. */
@@ -81,13 +89,14 @@ static void sample(struct task_struct *p, struct task_ctx *tctx, u64 ran)
 		return;
 
 	process = lookup_process(p);
-	if (!process)
+	policy = current_policy();
+	if (!process || !policy)
 		return;
 	wide_vectors_seen(process, &tctx->habit, ran);
 	if (was_avx)
 		phase_goes_on(&tctx->phase, ran);
 	else
-		begin_phase(p, tctx, ran);
+		begin_phase(p, tctx, policy, ran);
 	stat_add(samples, 1);
 }
 
@@ -127,17 +136,18 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *tctx = lookup_task(p);
 	struct avx_process *process = lookup_process(p);
+	const struct avx_policy *policy = current_policy();
 	struct avx_moment at;
 	int verdict;
 
-	if (!tctx || !process)
+	if (!tctx || !process || !policy)
 		return 0;
 
 	verdict = verdict_at(regs->ip, trapnr);
 	at.now = scx_bpf_now();
 	at.ran = ran_up_to(tctx, at.now);
 	tctx->hidden = false;
-	learn_from_fault(process, &tctx->habit, &policy, verdict, &at);
+	learn_from_fault(process, &tctx->habit, policy, verdict, &at);
 	if (verdict == VERDICT_WIDE)
 		stat_add(wide_faults, 1);
 	else if (verdict == VERDICT_LIGHT)
@@ -147,7 +157,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 
 	if (tctx->habit.class != CLASS_AVX)
 		return 0;
-	begin_phase(p, tctx, at.ran);
+	begin_phase(p, tctx, policy, at.ran);
 	ensure_an_avx_core();
 	if (is_avx_cpu(bpf_get_smp_processor_id()))
 		return 0;

@@ -4,6 +4,7 @@
 pub mod help_policy;
 pub mod help_stats;
 pub mod monitor;
+pub mod policy;
 pub mod run;
 
 use std::io::IsTerminal;

@@ -12,6 +12,8 @@ use anyhow::{Context, Result};
 use scx_utils::compat;
 use tracing::{info, warn};
 
+use crate::agent::control;
+use crate::agent::policy::InForce;
 use crate::agent::preflight::Machine;
 use crate::agent::scheduler::{Ended, LoadOpts, Scheduler};
 use crate::agent::stats;
@@ -20,24 +22,26 @@ use crate::bpf::intf::{avx_tier, avx_tier_AVX_TIER_TRAP};
 /// What the kernel patch brings.
 const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
 
-pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts) -> Result<()> {
+pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts, mut in_force: InForce) -> Result<()> {
     let machine = Machine::look(Path::new("/"));
     machine.check()?;
     let (tier, why) = machine.tier(
         compat::ksym_exists(TELLS_OF_FIRST_USE).context("cannot read what the kernel offers")?,
+        opts.forced,
     );
     info!("{}: {why}", tier_name(tier));
 
     let shutdown = super::shutdown_flag()?;
     let server = stats::serve()?;
+    let requests = control::serve()?;
     if let Some(interval) = stats_interval {
         print_stats(interval, shutdown.clone())?;
     }
 
     loop {
         let mut open_object = MaybeUninit::uninit();
-        let scheduler = Scheduler::start(opts, tier, &mut open_object)?;
-        match scheduler.run_until_end(&server, &shutdown)? {
+        let scheduler = Scheduler::start(opts, tier, &in_force, &mut open_object)?;
+        match scheduler.run_until_end(&server, &requests, &mut in_force, &shutdown)? {
             Ended::Stopped => break,
             Ended::Restart if shutdown.load(Ordering::Relaxed) => break,
             Ended::Restart => info!("a CPU came or went, starting again"),

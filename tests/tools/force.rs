@@ -79,6 +79,9 @@ fn map_named<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
 }
 
 fn set_knobs(btf: &Btf<'_>, object: &Object, knobs: &[String]) -> Result<()> {
+    if knobs.is_empty() && map_named(object, "knobs").is_err() {
+        return Ok(());
+    }
     let ids = ids_of(btf, "knob")?;
     let map = map_named(object, "knobs")?;
     let set = |name: &str, value: u64| -> Result<()> {
