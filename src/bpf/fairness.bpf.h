@@ -61,9 +61,11 @@ static __always_inline u64 vtime_cost(u64 ran_ns, u64 weight)
  */
 static __always_inline u64 slice_for(const struct avx_load *load)
 {
-	u64 nr_cpus = at_least_one(load->nr_cpus);
-	u64 slice = AVX_SLICE_MAX_NS * nr_cpus / (load->nr_waiting + nr_cpus);
+	u64 nr_cpus = at_least_one(load->nr_cpus), slice;
 
+	if (!load->nr_waiting)
+		return AVX_SLICE_MAX_NS;
+	slice = AVX_SLICE_MAX_NS * nr_cpus / (load->nr_waiting + nr_cpus);
 	return at_least(slice, AVX_SLICE_MIN_NS);
 }
 
@@ -116,6 +118,8 @@ static __always_inline u64 competing_weight(const struct avx_load *load, u64 wei
 {
 	u64 known = load->weight_waiting + weight;
 
+	if (!load->nr_waiting)
+		return known * at_least_one(load->nr_cpus);
 	return known * (load->nr_waiting + at_least_one(load->nr_cpus)) / (load->nr_waiting + 1);
 }
 
@@ -139,9 +143,9 @@ static __always_inline struct avx_due due_of(u64 vtime, u64 clock, u64 now, u64 
 	struct avx_due due = { .at = now, .overdue = false };
 	u64 wait;
 
+	/* Nothing has to be estimated of the past. */
 	if (vtime_before(vtime, clock)) {
-		wait = wall_time_of(clock - vtime, weight, load);
-		due.at -= at_most(wait, AVX_SLICE_MAX_NS);
+		due.at -= at_most(clock - vtime, AVX_SLICE_MAX_NS);
 		return due;
 	}
 

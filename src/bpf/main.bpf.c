@@ -7,12 +7,10 @@
  * headers beside it, and tells the kernel the verdict.
  */
 #include <scx/common.bpf.h>
-#include "fairness.bpf.h"
-#include "policy.bpf.h"
-#include "queues.bpf.h"
 #include "roles.bpf.h"
 #include "state.bpf.h"
 #include "visibility.bpf.h"
+#include "waiting.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -21,95 +19,13 @@ UEI_DEFINE(uei);
 /* How many waiting tasks the tick looks at for one that an idle CPU may run. */
 #define MAX_RESCUE_SCAN 8
 
-static __always_inline struct avx_load load_of(u64 id, const struct queue_ctx *queue)
-{
-	s32 nr_waiting = scx_bpf_dsq_nr_queued(id);
-
-	return (struct avx_load){
-		.nr_waiting = nr_waiting > 0 ? nr_waiting : 0,
-		.weight_waiting = queue->weight_waiting,
-		.nr_cpus = id == SHARED_QUEUE ? nr_online_cpus
-			   : id == AVX_QUEUE  ? at_least_one(nr_avx_cpus)
-					      : 1,
-	};
-}
-
-/*
- * The weight is added when the task is queued and taken back exactly once,
- * when it runs or when it goes away unserved. The private queues' own CPU and
- * one that changes a task's affinity can meet here, hence the atomics.
- */
-static void join_queue(struct task_ctx *tctx, struct queue_ctx *queue, u64 weight)
-{
-	tctx->weight_queued = weight;
-	if (weight)
-		__sync_fetch_and_add(&queue->weight_waiting, weight);
-}
-
-static void leave_queue(struct task_ctx *tctx)
-{
-	struct queue_ctx *queue;
-
-	if (!tctx->weight_queued)
-		return;
-
-	queue = lookup_queue(tctx->queue);
-	if (queue)
-		__sync_fetch_and_sub(&queue->weight_waiting, tctx->weight_queued);
-	tctx->weight_queued = 0;
-}
-
-/* Measure the task by the clock of the queue @id from here on. */
-static void move_to_queue(struct task_ctx *tctx, u64 id, const struct queue_ctx *queue)
-{
-	struct queue_ctx *old;
-
-	if (tctx->queue == id)
-		return;
-
-	old = lookup_queue(tctx->queue);
-	if (old)
-		tctx->vtime = vtime_rebase(tctx->vtime, old->clock, queue->clock);
-	tctx->queue = id;
-}
-
-/* Charge the task for the time since its last settlement. */
-static void settle(const struct task_struct *p, struct task_ctx *tctx)
-{
-	u64 now = scx_bpf_now(), ran = unaccounted(tctx, now);
-
-	tctx->started_at = now;
-	tctx->ran += ran;
-	tctx->vtime += vtime_cost(ran, p->scx.weight);
-	stat_add(run_ns, ran);
-	if (tctx->habit.class == CLASS_AVX)
-		stat_add(avx_ns, ran);
-}
-
-static void start_slice(struct task_ctx *tctx)
-{
-	struct queue_ctx *queue = lookup_queue(tctx->queue);
-
-	if (queue) {
-		struct avx_load load = load_of(tctx->queue, queue);
-		u64 clock = queue->clock;
-
-		tctx->vtime = vtime_bound(tctx->vtime, clock, slice_for(&load));
-		clock = clock_advance(clock, tctx->vtime, tctx->overdue);
-		if (clock != queue->clock)
-			queue->clock = clock;
-	}
-	tctx->overdue = false;
-	tctx->started_at = scx_bpf_now();
-}
-
 static void wake_idle_cpu(s32 cpu)
 {
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 /* An idle CPU for a task that is none of the AVX tasks: an AVX core only if need be. */
-static s32 pick_idle_for_scalar(const struct task_struct *p)
+__noinline s32 pick_idle_for_scalar(struct task_struct *p __arg_trusted)
 {
 	s32 cpu;
 
@@ -119,28 +35,21 @@ static s32 pick_idle_for_scalar(const struct task_struct *p)
 	return cpu >= 0 ? cpu : pick_idle_in(p, ROLE_AVX);
 }
 
-/* Wake a CPU that takes from the queue @id what was just put there, if one is idle. */
-static void wake_cpu_for(const struct task_struct *p, u64 id, s32 only_cpu)
+/* A CPU that serves the queue @id and idles, or a negative number. */
+__noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 only_cpu)
 {
-	s32 cpu = only_cpu;
-
 	if (id == AVX_QUEUE)
-		cpu = pick_idle_in(p, ROLE_AVX);
-	else if (only_cpu < 0)
-		cpu = pick_idle_for_scalar(p);
-	else if (!scx_bpf_test_and_clear_cpu_idle(only_cpu))
-		return;
-
-	if (cpu >= 0) {
-		wake_idle_cpu(cpu);
-		stat_add(kicks, 1);
-	} else if (id == AVX_QUEUE) {
-		preempt_avx_core_for(p);
-	}
+		return pick_idle_in(p, ROLE_AVX);
+	if (only_cpu < 0)
+		return pick_idle_for_scalar(p);
+	/* Whoever asks is not idle. */
+	if (only_cpu == bpf_get_smp_processor_id())
+		return -ENOENT;
+	return scx_bpf_test_and_clear_cpu_idle(only_cpu) ? only_cpu : -ENOENT;
 }
 
 /* Where @p waits, and on an AVX core if it needs one and may use one. */
-static u64 queue_for(const struct task_struct *p, const struct task_ctx *tctx, s32 only_cpu)
+static u64 queue_for(struct task_struct *p, const struct task_ctx *tctx, s32 only_cpu)
 {
 	if (only_cpu < 0 && tctx->habit.class == CLASS_AVX && may_use_avx_core(p))
 		return AVX_QUEUE;
@@ -189,7 +98,7 @@ void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 
 	tctx->queue = SHARED_QUEUE;
 	tctx->vtime = queue->clock;
-	tctx->started_at = scx_bpf_now();
+	tctx->settled = p->se.sum_exec_runtime;
 }
 
 /*
@@ -228,128 +137,116 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return cpu;
 }
 
+static bool goes_past_the_queues(struct task_struct *p, u64 id, s32 only_cpu, u64 enq_flags)
+{
+	s32 idle = pick_idle_of(p, id, only_cpu);
+
+	if (idle < 0)
+		return false;
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, AVX_SLICE_MAX_NS, enq_flags);
+	stat_add(direct, 1);
+	return true;
+}
+
+/*
+ * The task that was found a moment ago to belong elsewhere: that need not be found out
+ * twice, for migrations are to be cheap.
+ */
+static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
+{
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+
+	if (!cctx || cctx->sent_away != (u64)p)
+		return false;
+	cctx->sent_away = 0;
+	return goes_past_the_queues(p, cctx->sent_to, -1, enq_flags);
+}
+
+/* A task that need not wait goes past the queues. */
 void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	s32 only_cpu = only_cpu_of(p);
-	struct task_ctx *tctx = lookup_task(p);
-	u64 id = tctx ? queue_for(p, tctx, only_cpu) : SHARED_QUEUE;
-	struct queue_ctx *queue = lookup_queue(id);
-	u64 weight = p->scx.weight, slice;
+	u64 id, weight, slice, tag;
+	struct queue_ctx *queue;
+	struct task_ctx *tctx;
 	struct avx_load load;
 	struct avx_due due;
+	s32 only_cpu;
 
+	leave_queue(p);
+	if (nr_avx_cpus && goes_where_it_belongs(p, enq_flags))
+		return;
+	tctx = lookup_task(p);
+	only_cpu = only_cpu_of(p);
+	id = tctx ? queue_for(p, tctx, only_cpu) : SHARED_QUEUE;
+	if (goes_past_the_queues(p, id, only_cpu, enq_flags))
+		return;
+
+	queue = lookup_queue(id);
 	if (!tctx || !queue) {
 		scx_bpf_error("%s[%d] has no queue or no context", p->comm, p->pid);
 		return;
 	}
 
-	leave_queue(tctx);
+	settle(p, tctx);
 	move_to_queue(tctx, id, queue);
 
 	load = load_of(id, queue);
 	slice = slice_for(&load);
 	tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
 	tctx->queued_at = scx_bpf_now();
-	due = due_of(tctx->vtime, queue->clock, tctx->queued_at, weight, &load);
+	due = due_of(tctx->vtime, queue->clock, tctx->queued_at, p->scx.weight, &load);
 	tctx->overdue = due.overdue;
-
-	join_queue(tctx, queue, lasting_weight(weight, enq_flags & SCX_ENQ_WAKEUP));
-	scx_bpf_dsq_insert_vtime(p, id, slice, due.at, enq_flags);
-	wake_cpu_for(p, id, only_cpu);
-
-	if (id == AVX_QUEUE)
-		stat_add(queued_avx, 1);
-	else if (only_cpu < 0)
-		stat_add(queued_shared, 1);
-	else
-		stat_add(queued_private, 1);
 	if (due.overdue)
 		stat_add(overdue, 1);
+
+	weight = lasting_weight(p->scx.weight, enq_flags & SCX_ENQ_WAKEUP);
+	tag = join_queue(tctx, id, queue, weight);
+	scx_bpf_dsq_insert_vtime(p, id, slice, tagged(due.at, tag), enq_flags);
+
+	if (id == AVX_QUEUE) {
+		preempt_avx_core_for(p);
+		stat_add(queued_avx, 1);
+	} else if (only_cpu < 0) {
+		stat_add(queued_shared, 1);
+	} else {
+		stat_add(queued_private, 1);
+	}
 }
 
-/*
- * The time until the first task of a queue is due. Global, as are some below, so that
- * the kernel's verifier does not go through all that follows for each way out of it.
- */
-__noinline s64 head_due_in(u64 id, u64 now)
+/* What @p ran since it was looked at here goes into the statistics. */
+static void account(const struct task_struct *p, struct cpu_ctx *cctx)
 {
-	struct task_struct *p;
-
-	if (!scx_bpf_dsq_nr_queued(id))
-		return NOBODY_DUE;
-	p = __COMPAT_scx_bpf_dsq_peek(id);
-	return p ? (s64)(p->scx.dsq_vtime - now) : NOBODY_DUE;
+	stat_add(run_ns, p->se.sum_exec_runtime - cctx->accounted_ran);
+	cctx->accounted_ran = p->se.sum_exec_runtime;
 }
 
-static bool take_shared(void)
+static void account_avx(struct cpu_ctx *cctx, u64 now)
 {
-	if (!scx_bpf_dsq_move_to_local(SHARED_QUEUE, 0))
-		return false;
-	stat_add(taken_shared, 1);
-	return true;
-}
-
-static bool take_avx(void)
-{
-	if (!scx_bpf_dsq_move_to_local(AVX_QUEUE, 0))
-		return false;
-	stat_add(taken_avx, 1);
-	return true;
-}
-
-static bool take_private(s32 cpu)
-{
-	if (!scx_bpf_dsq_move_to_local(private_queue(cpu), 0))
-		return false;
-	stat_add(taken_private, 1);
-	return true;
-}
-
-/* Something from the queue of the first choice, or else from any that this CPU serves. */
-__noinline int take(u32 choice, s32 cpu, bool with_avx)
-{
-	if ((choice == CHOOSE_SHARED && take_shared()) || (choice == CHOOSE_AVX && take_avx()))
-		return true;
-	return take_private(cpu) || (with_avx && take_avx()) || take_shared();
-}
-
-/* The time until the running task would be due if it had to queue again now. */
-static __always_inline s64 running_due_in(const struct task_struct *p, struct task_ctx *tctx,
-					  u64 now)
-{
-	struct queue_ctx *queue = lookup_queue(tctx->queue);
-	struct avx_load load;
-	struct avx_due due;
-	u64 vtime;
-
-	if (!queue)
-		return NOBODY_DUE;
-
-	load = load_of(tctx->queue, queue);
-	vtime = vtime_bound(tctx->vtime, queue->clock, slice_for(&load));
-	due = due_of(vtime, queue->clock, now, p->scx.weight, &load);
-	tctx->overdue = due.overdue;
-
-	return due.at - now;
+	if (cctx->runs_avx && vtime_before(cctx->accounted, now))
+		stat_add(avx_ns, now - cctx->accounted);
+	cctx->accounted = now;
 }
 
 static void run_on(struct task_struct *p, struct task_ctx *tctx)
 {
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 	struct queue_ctx *queue = lookup_queue(tctx->queue);
 
 	if (queue) {
 		struct avx_load load = load_of(tctx->queue, queue);
+		u64 slice = slice_for(&load);
 
-		scx_bpf_task_set_slice(p, slice_for(&load));
+		tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
+		scx_bpf_task_set_slice(p, slice);
 	}
-	start_slice(tctx);
+	tctx->overdue = false;
+	if (cctx)
+		account(p, cctx);
 	stat_add(kept, 1);
 }
 
-/*
- * An AVX task on a scalar CPU, or another one on an AVX core with a CPU of its own
- * kind to go to. It is queued anew by the kernel, even if nobody else is here.
- */
+/* An AVX task on a scalar CPU, or another one on an AVX core with a CPU of its own
+ * kind to go to. */
 static bool belongs_elsewhere(struct task_struct *p, const struct task_ctx *tctx, bool is_avx)
 {
 	if (!nr_avx_cpus || only_cpu_of(p) >= 0)
@@ -359,81 +256,98 @@ static bool belongs_elsewhere(struct task_struct *p, const struct task_ctx *tctx
 	return is_avx && has_idle_in(p, ROLE_SCALAR);
 }
 
+/* The kernel queues @p anew, even if nobody else is here. */
+static void send_away(struct task_struct *p, const struct task_ctx *tctx, s32 cpu)
+{
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+	if (!cctx)
+		return;
+	cctx->sent_away = (u64)p;
+	cctx->sent_to = tctx->habit.class == CLASS_AVX ? AVX_QUEUE : SHARED_QUEUE;
+}
+
 /*
  * The slice of @prev is over, or it went to sleep. Time for which nobody else
  * waited costs @prev nothing: it took nothing from anyone.
  */
 void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 {
-	u64 now = scx_bpf_now(), vtime = 0;
-	s64 private = head_due_in(private_queue(cpu), now);
-	s64 shared = head_due_in(SHARED_QUEUE, now), avx = NOBODY_DUE;
-	const struct avx_policy *policy = traps() ? current_policy() : NULL;
-	bool is_avx = policy && is_avx_cpu(cpu);
+	bool shared = has_waiting(SHARED_QUEUE), private = has_waiting(private_queue(cpu));
+	bool avx = traps() && has_waiting(AVX_QUEUE);
+	bool is_avx = nr_avx_cpus && is_avx_cpu(cpu);
+	enum avx_choice choice = CHOOSE_PREV;
 	struct task_ctx *tctx = NULL;
 	s64 running = NOBODY_DUE;
-	enum avx_choice choice;
-
-	if (policy) {
-		avx = head_due_in(AVX_QUEUE, now);
-		if (is_avx)
-			shared = yielding(shared, policy->scalar_penalty_ns);
-		else
-			avx = stranded(avx, policy->stranded_ns);
-	}
 
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
 	    bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
 		tctx = lookup_task(prev);
-	if (tctx) {
-		vtime = tctx->vtime;
-		settle(prev, tctx);
-		if (belongs_elsewhere(prev, tctx, is_avx))
-			tctx = NULL;
-		else
-			running = running_due_in(prev, tctx, now);
+	if (tctx && belongs_elsewhere(prev, tctx, is_avx)) {
+		send_away(prev, tctx, cpu);
+		tctx = NULL;
 	}
 
-	choice = choose_next(running, shared, avx, private);
-	if (choice != CHOOSE_PREV && take(choice, cpu, is_somebody(avx)))
+	if (!shared && !private && !avx) {
+		if (tctx) {
+			tctx->settled = prev->se.sum_exec_runtime;
+			run_on(prev, tctx);
+		}
 		return;
+	}
+
+	if (tctx) {
+		settle(prev, tctx);
+		running = running_due_in(prev, tctx, scx_bpf_now());
+	} else if (is_avx || !avx) {
+		choice = only_choice(shared, avx, private);
+	}
+	if (choice == CHOOSE_PREV)
+		choice = first_on(cpu, running, is_avx);
+	if (choice != CHOOSE_PREV && take(choice, cpu, is_avx))
+		return;
+	if (tctx)
+		run_on(prev, tctx);
+}
+
+/*
+ * What the CPU is to this task, and what it may see there. While there are no AVX
+ * cores there is no AVX task, and the next tick is early enough for the rest.
+ */
+static void arrive(struct task_struct *p, struct cpu_ctx *cctx)
+{
+	struct task_ctx *tctx = nr_avx_cpus ? lookup_task(p) : NULL;
+
+	cctx->started_at = 0;
+	cctx->runs_avx = tctx && tctx->habit.class == CLASS_AVX;
 	if (!tctx)
 		return;
 
-	if (!is_somebody(shared) && !is_somebody(avx) && !is_somebody(private))
-		tctx->vtime = vtime;
-	run_on(prev, tctx);
-}
-
-/* What the CPU is to this task, and what it may see there. */
-static void arrive(struct task_struct *p, struct task_ctx *tctx)
-{
-	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
-
-	if (!cctx)
-		return;
-	cctx->runs_avx = tctx->habit.class == CLASS_AVX;
+	cctx->started_at = scx_bpf_now();
+	cctx->accounted = cctx->started_at;
 	if (cctx->runs_avx) {
 		stat_add(avx_waits, 1);
-		stat_add(avx_wait_ns, tctx->queued_at ? tctx->started_at - tctx->queued_at : 0);
+		if (tctx->queued_at)
+			stat_add(avx_wait_ns, cctx->started_at - tctx->queued_at);
 		if (cctx->role == ROLE_SCALAR)
 			stat_add(in_place, 1);
 	}
 	tctx->queued_at = 0;
-	hide_or_show(p, tctx, tctx->started_at);
+	hide_or_show(p, tctx, cctx->started_at);
 }
 
 void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 {
-	struct task_ctx *tctx = lookup_task(p);
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 
-	if (!tctx)
+	leave_queue(p);
+	if (!cctx)
 		return;
-
-	leave_queue(tctx);
-	start_slice(tctx);
+	cctx->sent_away = 0;
+	cctx->ran_before = p->se.sum_exec_runtime;
+	cctx->accounted_ran = p->se.sum_exec_runtime;
 	if (traps())
-		arrive(p, tctx);
+		arrive(p, cctx);
 }
 
 /*
@@ -448,8 +362,10 @@ static void look_at(struct task_struct *p)
 
 	if (!tctx || !cctx)
 		return;
-	ran = ran_up_to(tctx, now);
-	sample(p, tctx, ran);
+	account_avx(cctx, now);
+	ran = ran_up_to(p, now);
+	if (uses_wide_vectors(p))
+		saw_wide_vectors(p, tctx, ran);
 	ends_phase(p, tctx, BOUNDARY_TICK, ran);
 	cctx->runs_avx = tctx->habit.class == CLASS_AVX;
 	hide_or_show(p, tctx, now);
@@ -468,7 +384,7 @@ static void rescue_from(u64 id)
 	struct task_struct *p;
 	u32 scanned = 0;
 
-	if (!scx_bpf_dsq_nr_queued(id))
+	if (!has_waiting(id))
 		return;
 
 	bpf_for_each(scx_dsq, p, id, 0) {
@@ -498,6 +414,8 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 {
 	if (traps())
 		look_at(curr);
+	if (!has_waiting(SHARED_QUEUE) && !(traps() && has_waiting(AVX_QUEUE)))
+		return;
 	if (!is_any_idle())
 		return;
 	rescue_from(SHARED_QUEUE);
@@ -505,26 +423,40 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 		rescue_from(AVX_QUEUE);
 }
 
-void BPF_STRUCT_OPS(avxspec_stopping, struct task_struct *p, bool runnable)
+/*
+ * The task is switched out; what it has in its registers is still there. Who goes to
+ * sleep by itself is in the middle of a call, across which no register has to be kept:
+ * only of an AVX task is that worth a look.
+ */
+static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool runnable)
 {
-	struct task_ctx *tctx = lookup_task(p);
+	bool is_wide = (runnable || cctx->runs_avx) && uses_wide_vectors(p);
+	struct task_ctx *tctx = cctx->runs_avx || is_wide ? lookup_task(p) : NULL;
+	u64 ran = p->se.sum_exec_runtime;
 
 	if (!tctx)
 		return;
-	settle(p, tctx);
-	if (traps()) {
-		sample(p, tctx, tctx->ran);
-		ends_phase(p, tctx, BOUNDARY_SWITCH, tctx->ran);
-	}
+	account_avx(cctx, scx_bpf_now());
+	if (is_wide)
+		saw_wide_vectors(p, tctx, ran);
+	ends_phase(p, tctx, BOUNDARY_SWITCH, ran);
 }
 
-/* The task sleeps, changes its affinity, or leaves: it no longer waits. */
-void BPF_STRUCT_OPS(avxspec_quiescent, struct task_struct *p, u64 deq_flags)
+void BPF_STRUCT_OPS(avxspec_stopping, struct task_struct *p, bool runnable)
 {
-	struct task_ctx *tctx = lookup_task(p);
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 
-	if (tctx)
-		leave_queue(tctx);
+	if (!cctx)
+		return;
+	account(p, cctx);
+	if (traps())
+		depart(p, cctx, runnable);
+}
+
+/* The task leaves for another class, or for good: it no longer waits. */
+void BPF_STRUCT_OPS(avxspec_disable, struct task_struct *p)
+{
+	leave_queue(p);
 }
 
 /*
@@ -566,7 +498,7 @@ SCX_OPS_DEFINE(avxspec,
 	       .running		= (void *)avxspec_running,
 	       .tick		= (void *)avxspec_tick,
 	       .stopping	= (void *)avxspec_stopping,
-	       .quiescent	= (void *)avxspec_quiescent,
+	       .disable		= (void *)avxspec_disable,
 	       .cpu_release	= (void *)avxspec_cpu_release,
 	       .exit		= (void *)avxspec_exit,
 	       .name		= "avxspec");

@@ -8,12 +8,17 @@
  * the kernel empties them before it asks for anything else: two busy tasks
  * bound to one CPU would lock out everybody who could only run there.
  *
- * Mechanism. Tasks that may move wait in one shared queue, and AVX tasks that
- * may use an AVX core in another. Tasks that may use one CPU only wait in the private queue of that
- * CPU. Both are sorted by the time at which a task is due, a time on the wall, so a CPU compares
- * the heads and takes what is due first. An AVX core gives AVX work a head start; a scalar CPU
- * takes AVX work only if it has been due for very long, as when the last AVX core that a task may
- * use is none any more. The id of a queue is its index in the map that holds the queues' clocks.
+ * Mechanism. Tasks that may move wait in one shared queue, and AVX tasks that may
+ * use an AVX core in another. Tasks that may use one CPU only wait in the private
+ * queue of that CPU. All are sorted by the time at which a task is due, a time on
+ * the wall, so a CPU compares the heads and takes what is due first. An AVX core
+ * gives AVX work a head start; a scalar CPU takes AVX work only if it has been due
+ * for very long, as when the last AVX core that a task may use is none any more. The
+ * id of a queue is its index in the map that holds the queues' clocks.
+ *
+ * Who waits is counted, and whoever begins to run is to be taken off the count. The
+ * kernel keeps the due time with the task, so its last bits say where the task
+ * counts: to look that up would be a good part of what a switch costs.
  *
  * Limits. A task bound to several CPUs but not to all of them waits in the
  * shared queue and is stepped over by the others.
@@ -84,6 +89,39 @@ static __always_inline enum avx_choice choose_next(s64 prev, s64 shared, s64 avx
 		first = shared;
 	}
 	return is_somebody(prev) && prev <= first ? CHOOSE_PREV : choice;
+}
+
+/* The one queue in which anybody waits; CHOOSE_PREV if there are several. */
+static __always_inline enum avx_choice only_choice(bool shared, bool avx, bool private)
+{
+	if (shared + avx + private != 1)
+		return CHOOSE_PREV;
+	return shared ? CHOOSE_SHARED : avx ? CHOOSE_AVX : CHOOSE_PRIVATE;
+}
+
+/* A tag says in which queue a task counts, and whether with its weight; 0 is none. */
+#define TAG_BITS 15
+#define TAG_MASK ((1ULL << TAG_BITS) - 1)
+
+static __always_inline u64 tag_of(u64 id, bool with_weight)
+{
+	return (id + 1) << 1 | with_weight;
+}
+
+static __always_inline u64 queue_of_tag(u64 tag)
+{
+	return (tag >> 1) - 1;
+}
+
+static __always_inline bool tag_has_weight(u64 tag)
+{
+	return tag & 1;
+}
+
+/* Some microseconds early. */
+static __always_inline u64 tagged(u64 due_at, u64 tag)
+{
+	return (due_at & ~TAG_MASK) | tag;
 }
 
 #endif /* AVXSPEC_QUEUES_BPF_H */

@@ -287,7 +287,7 @@ static s32 init_roles(void)
  * The CPUs of a role that @p may use, in the scratch mask of this CPU: for the
  * time until anybody else asks here, which callbacks with interrupts off are.
  */
-static const struct cpumask *allowed_in(const struct task_struct *p, enum avx_role role)
+static const struct cpumask *allowed_in(const struct task_struct *p, u32 role)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 	struct bpf_cpumask *mask = role == ROLE_AVX ? avx_cpus : scalar_cpus;
@@ -303,21 +303,21 @@ static const struct cpumask *allowed_in(const struct task_struct *p, enum avx_ro
 }
 
 /* Whether @p may use an AVX core at all. */
-static bool may_use_avx_core(const struct task_struct *p)
+__noinline bool may_use_avx_core(struct task_struct *p __arg_trusted)
 {
 	struct bpf_cpumask *avx = avx_cpus;
 
 	return avx && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(avx));
 }
 
-static s32 pick_idle_in(const struct task_struct *p, enum avx_role role)
+__noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role)
 {
 	const struct cpumask *mask = allowed_in(p, role);
 
 	return mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
 }
 
-static bool has_idle_in(const struct task_struct *p, enum avx_role role)
+__noinline bool has_idle_in(struct task_struct *p __arg_trusted, u32 role)
 {
 	const struct cpumask *mask = allowed_in(p, role);
 	const struct cpumask *idle;
@@ -335,13 +335,13 @@ static bool has_idle_in(const struct task_struct *p, enum avx_role role)
 #define MAX_PREEMPT_TRIES 4
 
 /* An AVX core that runs other work makes room for @p. */
-static void preempt_avx_core_for(const struct task_struct *p)
+__noinline int preempt_avx_core_for(struct task_struct *p __arg_trusted)
 {
 	const struct cpumask *mask = allowed_in(p, ROLE_AVX);
 	u32 try;
 
 	if (!mask)
-		return;
+		return 0;
 	bpf_for(try, 0, MAX_PREEMPT_TRIES) {
 		s32 cpu = bpf_cpumask_any_distribute(mask);
 		const struct cpu_ctx *cctx = lookup_cpu(cpu);
@@ -349,9 +349,10 @@ static void preempt_avx_core_for(const struct task_struct *p)
 		if (cctx && !cctx->runs_avx) {
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 			stat_add(preempted, 1);
-			return;
+			break;
 		}
 	}
+	return 0;
 }
 
 #endif /* AVXSPEC_ROLES_BPF_H */

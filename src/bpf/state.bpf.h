@@ -6,7 +6,8 @@
  * of its run queue held. The clock of a private queue is nearly always touched by
  * its own CPU. The clocks of the shared queues are written by all without a lock:
  * a lost step is made up by the next one. What is known of a process only ever
- * becomes more until it executes another program.
+ * becomes more until it executes another program. The context of a CPU is written
+ * by that CPU, but for its role and the numbers of AVX cores.
  */
 #ifndef AVXSPEC_STATE_BPF_H
 #define AVXSPEC_STATE_BPF_H
@@ -25,6 +26,7 @@ const volatile u32 tier = AVX_TIER_OBSERVE;
 
 struct queue_ctx {
 	u64 clock;
+	u64 nr_waiting;
 	u64 weight_waiting;
 } __attribute__((aligned(64)));
 
@@ -39,10 +41,9 @@ struct {
 struct task_ctx {
 	u64 vtime;	   /* measured by the clock of @queue */
 	u64 queue;	   /* the queue the task last waited in */
-	u64 weight_queued; /* what the task adds to that queue's weight now */
-	u64 started_at;	   /* up to when its running time is accounted for */
+	u64 weight_queued; /* what it adds to that queue's weight, if it does */
+	u64 settled;	   /* up to which running time it has paid */
 	u64 queued_at;	   /* since when it waits, if it does */
-	u64 ran;	   /* for how long it ran, all in all */
 	bool overdue;	   /* queued at the longest wait */
 	bool hidden;	   /* AVX-512 is hidden from it, as far as we asked */
 	struct avx_habit habit;
@@ -65,6 +66,18 @@ struct {
 } processes SEC(".maps");
 
 struct cpu_ctx {
+	/* Of the task that runs there: since when, if that is known, and for how long
+	 * it had run before. */
+	u64 started_at;
+	u64 ran_before;
+	/* How much of its running time, and up to when the time of AVX work is in the
+	 * statistics. */
+	u64 accounted_ran;
+	u64 accounted;
+	/* Who is to be queued elsewhere, and where, from ops.dispatch() to
+	 * ops.enqueue(). */
+	u64 sent_away;
+	u64 sent_to;
 	u32 role; /* enum avx_role */
 	bool runs_avx;
 	/* How many AVX cores there are, of the core, cache or node of which this
@@ -73,7 +86,7 @@ struct cpu_ctx {
 	u32 llc_avx;
 	u32 node_avx;
 	struct bpf_cpumask __kptr *scratch;
-};
+} __attribute__((aligned(64)));
 
 /* The agent sizes these before loading. */
 struct {
@@ -105,12 +118,6 @@ struct {
 			stats->field += (n);                                          \
 	} while (0)
 
-/* For how long a task has run since its time was accounted for, if it is running. */
-static u64 unaccounted(const struct task_ctx *tctx, u64 now)
-{
-	return vtime_before(tctx->started_at, now) ? now - tctx->started_at : 0;
-}
-
 static struct task_ctx *lookup_task(struct task_struct *p)
 {
 	return bpf_task_storage_get(&tasks, p, 0, 0);
@@ -135,6 +142,19 @@ static struct cpu_ctx *lookup_cpu(s32 cpu)
 	return bpf_map_lookup_elem(&cpus, &key);
 }
 
+/*
+ * For how long @p has run up to now, if it is what runs on this CPU. The kernel's own
+ * number is that of the last tick or switch.
+ */
+static u64 ran_up_to(const struct task_struct *p, u64 now)
+{
+	const struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+
+	if (!cctx || !cctx->started_at || !vtime_before(cctx->started_at, now))
+		return p->se.sum_exec_runtime;
+	return cctx->ran_before + now - cctx->started_at;
+}
+
 static bool is_avx_cpu(s32 cpu)
 {
 	const struct cpu_ctx *cctx = lookup_cpu(cpu);
@@ -143,11 +163,18 @@ static bool is_avx_cpu(s32 cpu)
 }
 
 /*
+ * Global functions, here and in other files, are gone through once by the kernel's
+ * verifier, and not for each way that leads to them or out of them. That is worth it
+ * where something is looked up of a task: to find out what a pointer is good for the
+ * verifier searches all the names that the kernel's types have.
+ */
+
+/*
  * The CPU that @p is confined to, or a negative number if it may move. Asked
  * anew for each enqueue: an answer kept from ops.set_cpumask() would be stale,
  * since that can run before the task's mask has changed.
  */
-static s32 only_cpu_of(const struct task_struct *p)
+__noinline s32 only_cpu_of(struct task_struct *p __arg_trusted)
 {
 	if (is_migration_disabled(p))
 		return scx_bpf_task_cpu(p);

@@ -24,12 +24,6 @@ static bool traps(void)
 	return tier == AVX_TIER_TRAP;
 }
 
-/* For how long @p has run up to now, if it is running. */
-static u64 ran_up_to(const struct task_ctx *tctx, u64 now)
-{
-	return tctx->ran + unaccounted(tctx, now);
-}
-
 static void hide(struct task_struct *p, struct task_ctx *tctx, bool hidden)
 {
 	if (tctx->hidden == hidden)
@@ -41,9 +35,18 @@ static void hide(struct task_struct *p, struct task_ctx *tctx, bool hidden)
 /* @p begins or goes on to run on this CPU. */
 static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, u64 now)
 {
-	const struct avx_process *process = lookup_process(p);
-	struct avx_moment at = { .ran = ran_up_to(tctx, now), .now = now };
+	const struct avx_process *process;
+	struct avx_moment at;
 
+	if (tctx->habit.class == CLASS_AVX) {
+		hide(p, tctx, false);
+		return;
+	}
+	/* What ends that comes with a fault. */
+	if (tctx->hidden)
+		return;
+	process = lookup_process(p);
+	at = (struct avx_moment){ .ran = ran_up_to(p, now), .now = now };
 	hide(p, tctx, process && is_to_be_hidden(process, &tctx->habit, &at));
 }
 
@@ -76,20 +79,19 @@ static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_bo
 	return true;
 }
 
-/* A look at what @p, which is running, has in its registers. */
-static void sample(struct task_struct *p, struct task_ctx *tctx, u64 ran)
+/* Whether @p, if it is running here, has something in the upper halves of zmm0-15. */
+static bool uses_wide_vectors(const struct task_struct *p)
+{
+	return p == bpf_get_current_task_btf() &&
+	       bpf_current_xfeatures_in_use() & XFEATURE_ZMM_HI256;
+}
+
+static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx, u64 ran)
 {
 	bool was_avx = tctx->habit.class == CLASS_AVX;
-	const struct avx_policy *policy;
-	struct avx_process *process;
+	const struct avx_policy *policy = current_policy();
+	struct avx_process *process = lookup_process(p);
 
-	/* What is hidden is not used. */
-	if (tctx->hidden || p != bpf_get_current_task_btf() ||
-	    !(bpf_current_xfeatures_in_use() & XFEATURE_ZMM_HI256))
-		return;
-
-	process = lookup_process(p);
-	policy = current_policy();
 	if (!process || !policy)
 		return;
 	wide_vectors_seen(process, &tctx->habit, ran);
@@ -145,7 +147,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 
 	verdict = verdict_at(regs->ip, trapnr);
 	at.now = scx_bpf_now();
-	at.ran = ran_up_to(tctx, at.now);
+	at.ran = ran_up_to(p, at.now);
 	tctx->hidden = false;
 	learn_from_fault(process, &tctx->habit, policy, verdict, &at);
 	if (verdict == VERDICT_WIDE)
@@ -176,7 +178,7 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 	struct task_ctx *tctx = lookup_task(p);
 	u64 now = scx_bpf_now();
 
-	if (!tctx || !ends_phase(p, tctx, BOUNDARY_SYSCALL, ran_up_to(tctx, now)))
+	if (!tctx || !ends_phase(p, tctx, BOUNDARY_SYSCALL, ran_up_to(p, now)))
 		return 0;
 	hide_or_show(p, tctx, now);
 	return is_avx_cpu(bpf_get_smp_processor_id());

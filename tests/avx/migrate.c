@@ -11,35 +11,10 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "../vm/oracle/oracle.h"
+#include "measure.h"
 
 static int avx_cpu = -1;
-
-static unsigned long kernel_instructions(void)
-{
-	unsigned long sum = 0;
-
-	for (unsigned int cpu = 0; cpu < oracle_cpus(); cpu++)
-		sum += oracle_read(ORACLE_KERNEL + ORACLE_RETIRED, cpu);
-	return sum;
-}
-
-static unsigned long migrations(void)
-{
-	FILE *file = fopen("/proc/self/sched", "r");
-	unsigned long count;
-	char line[256];
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "se.nr_migrations : %lu", &count) == 1) {
-			fclose(file);
-			return count;
-		}
-	fprintf(stderr, "the kernel does not count migrations\n");
-	exit(1);
-}
 
 static void go_to(int cpu)
 {
@@ -51,15 +26,6 @@ static void go_to(int cpu)
 		perror("sched_setaffinity");
 		exit(1);
 	}
-}
-
-/* Long enough to be seen at it by a scheduler that looks every now and then. */
-static void be_seen(void)
-{
-	/* Zeros need not count as something in use. */
-	for (unsigned long n = 0; n < 1000000; n++)
-		__asm__ __volatile__("vpternlogq $0xff, %%zmm0, %%zmm0, %%zmm0" : : : "memory");
-	__asm__ __volatile__("vzeroupper" : : : "memory");
 }
 
 static void turn(void)
@@ -82,10 +48,7 @@ int main(int argc, char **argv)
 
 	if (argc > 2)
 		avx_cpu = atoi(argv[2]);
-	if (!oracle_present()) {
-		fprintf(stderr, "there is no oracle to count\n");
-		return 1;
-	}
+	need_an_oracle();
 	be_seen();
 	/* What happens once. */
 	for (int n = 0; n < 20; n++)
@@ -96,6 +59,7 @@ int main(int argc, char **argv)
 	for (unsigned long n = 0; n < turns; n++)
 		turn();
 	oracle_snapshot();
-	printf("instructions=%lu\nmigrations=%lu\n", kernel_instructions(), migrations() - before);
+	printf("instructions=%lu\nmigrations=%lu\n", on_all_cpus(ORACLE_KERNEL + ORACLE_RETIRED),
+	       migrations() - before);
 	return 0;
 }

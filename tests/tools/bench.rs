@@ -76,6 +76,18 @@ const BENCHES: &[Bench] = &[
     },
     Bench { name: "patch.lines", unit: "lines", at_most: 300.0, measure: costs::lines_added },
     Bench {
+        name: "sched.evex_light_migrations",
+        unit: "instructions",
+        at_most: 0.0,
+        measure: avx::costs::evex_light_migrations,
+    },
+    Bench {
+        name: "sched.scalar_program_ratio",
+        unit: "of the kernel's",
+        at_most: 1.02,
+        measure: avx::costs::scalar_program_ratio,
+    },
+    Bench {
         name: "sched.switch_ratio",
         unit: "of the least",
         at_most: 1.1,

@@ -54,9 +54,13 @@ const STEPS_OF_A_BUILD: u64 = 441;
 const BIOS: &str = "/usr/share/bochs/BIOS-bochs-latest";
 const VGA_BIOS: &str = "/usr/share/vgabios/vgabios.bin";
 
-/// Guest instructions a second. The guest's clock is the number of
+/// Millions of guest instructions a second. The guest's clock is the number of
 /// instructions executed, so this is also the frequency of its TSC.
-const INSTRUCTIONS_A_SECOND: u64 = 50_000_000;
+const MIPS: u64 = 50;
+/// The same of a machine of the kind that the scheduler is for, where a tick comes
+/// every million instructions and not every fifty thousand. It takes that much longer
+/// to sleep for a second.
+const MIPS_OF_A_SERVER: u64 = 1000;
 
 const MEMORY_MIB: usize = 512;
 /// They all share one CPU of the host.
@@ -65,17 +69,26 @@ const MAX_CPUS: usize = 4;
 #[derive(Clone)]
 pub struct Bochs {
     cpus: usize,
+    mips: u64,
     traces: bool,
 }
 
 impl Bochs {
+    pub fn cpus(cpus: usize) -> Self {
+        Self { cpus, mips: MIPS, traces: false }
+    }
+
+    /// With a clock by which instructions are as short as those of a server.
+    pub fn at_a_servers_pace(mut self) -> Self {
+        self.mips = MIPS_OF_A_SERVER;
+        self
+    }
+
     /// CPUID claims another frequency than the one at which the TSC ticks;
     /// the kernel has to be told, or every sleep takes 70 times as long. And
     /// MONITOR on one CPU wakes all others from MWAIT, so they had no rest.
-    pub const COMMAND_LINE: &'static str = "tsc_early_khz=50000 idle=nomwait";
-
-    pub fn cpus(cpus: usize) -> Self {
-        Self { cpus, traces: false }
+    pub fn command_line(&self) -> String {
+        format!("tsc_early_khz={} idle=nomwait", self.mips * 1000)
     }
 
     /// Lets the guest record a trace, the host file `oracle.trace`, and lists
@@ -121,7 +134,7 @@ impl Bochs {
             "plugin_ctrl: unmapped=1, biosdev=1, speaker=0, extfpuirq=1, parallel=0, serial=1\n\
              config_interface: textconfig\n\
              display_library: nogui\n\
-             cpu: model=corei7_skylake_x, count={cpus}, ips={INSTRUCTIONS_A_SECOND}, \
+             cpu: model=corei7_skylake_x, count={cpus}, ips={mips}000000, \
              quantum=16, reset_on_triple_fault=0\n\
              memory: guest={memory}, host={memory}\n\
              romimage: file={BIOS}\n\
@@ -141,6 +154,7 @@ impl Bochs {
              info: action=ignore\n\
              debug: action=ignore\n",
             cpus = self.cpus,
+            mips = self.mips,
             memory = MEMORY_MIB,
             root = parts.root.display(),
             disc = disc.display(),

@@ -53,8 +53,8 @@ impl Machine {
 
     pub fn command_line(&self) -> String {
         let own = match self {
-            Self::Qemu(_) => "no_timer_check",
-            Self::Bochs(_) => Bochs::COMMAND_LINE,
+            Self::Qemu(_) => "no_timer_check".to_owned(),
+            Self::Bochs(bochs) => bochs.command_line(),
         };
         format!("{} {COMMAND_LINE} {own}", root_argument())
     }

@@ -12,7 +12,7 @@ use crate::vm::{Bochs, Flavour, Guest, bpf, in_repository, program};
 const MEASUREMENTS: u32 = 20;
 
 /// Turns of a program that is moved to an AVX core and back with each.
-const TURNS: u32 = 1000;
+const TURNS: u32 = 2000;
 
 /// Of two CPUs; those with high numbers become AVX cores first.
 const AVX_CPU: u32 = 1;
@@ -68,20 +68,24 @@ struct Migrations {
     by_hand: f64,
 }
 
+/// The C library's own AVX-512, which this is not about, is switched off.
+const SCALAR_LIBRARY: &str = "export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW";
+
 /// Less what the same loop takes where nobody is moved, under the same scheduler.
 fn cost_of_migrations() -> Result<Migrations> {
     let under_ours = |avx_cpus: u32| {
         script(&format!(
-            "start_scheduler --set sizing=static --set avx-cpus={avx_cpus} --set return=syscall
+            "{SCALAR_LIBRARY}
+             start_scheduler --set sizing=static --set avx-cpus={avx_cpus} --set return=syscall
              migrate {TURNS} && stop_scheduler"
         ))
     };
-    let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
+    let outcome = scheduler_guest(Bochs::cpus(2).at_a_servers_pace(), Flavour::Patched)?
         .program(&program::compile(&in_repository("tests/avx/migrate.c"))?)
         .command(&under_ours(1))
         .command(&under_ours(2))
-        .command(&format!("migrate {TURNS} {AVX_CPU}"))
-        .command(&format!("migrate {TURNS}"))
+        .command(&format!("{SCALAR_LIBRARY}; migrate {TURNS} {AVX_CPU}"))
+        .command(&format!("{SCALAR_LIBRARY}; migrate {TURNS}"))
         .limit(900)
         .boot()?;
     let counts = |command| counts_of(&outcome, command);
@@ -94,7 +98,50 @@ fn cost_of_migrations() -> Result<Migrations> {
 fn each_migration(moved: &Counts, still: &Counts) -> Result<f64> {
     let migrations = moved["migrations"] as f64;
     let expected = f64::from(2 * TURNS);
-    ensure!((migrations / expected - 1.0).abs() < 0.01, "not moved to and fro: {moved:?}");
+    ensure!((migrations / expected - 1.0).abs() < 0.05, "not moved to and fro: {moved:?}");
     ensure!(still["migrations"] < u64::from(TURNS / 100), "moved without need: {still:?}");
     Ok((moved["instructions"] as f64 - still["instructions"] as f64) / migrations)
+}
+
+/// Rounds of scalar work, each with a system call, after the program was seen with wide
+/// vectors.
+const ROUNDS: u32 = 20_000;
+
+/// Under a policy with which each light fault is followed by the next one soon.
+const OFTEN_HIDDEN: &str = "--set sizing=static --set avx-cpus=1 --set return=syscall \
+     --set mixed-memory=0s --set backoff-min=50us --set backoff-max=50us";
+
+/// What a program without wide vectors, that was seen with some before, executes with
+/// our scheduler, over what it executes with the kernel's.
+pub fn scalar_program_ratio() -> Result<f64> {
+    let outcome = scheduler_guest(Bochs::cpus(2).at_a_servers_pace(), Flavour::Patched)?
+        .program(&program::compile(&in_repository("tests/avx/afterwards.c"))?)
+        .command(&format!("{SCALAR_LIBRARY}; afterwards {ROUNDS}"))
+        .command(&script(&format!(
+            "{SCALAR_LIBRARY}
+             start_scheduler {OFTEN_HIDDEN}
+             afterwards {ROUNDS} && stop_scheduler"
+        )))
+        .limit(900)
+        .boot()?;
+    let instructions =
+        |command| -> Result<f64> { Ok(counts_of(&outcome, command)?["instructions"] as f64) };
+    Ok(instructions(1)? / instructions(0)?)
+}
+
+/// How much a program executes on an AVX core that does nothing with AVX-512 any more but
+/// string functions, and is hidden from each time it did: its instructions with that
+/// encoding there.
+pub fn evex_light_migrations() -> Result<f64> {
+    let outcome = scheduler_guest(Bochs::cpus(4), Flavour::Patched)?
+        .program(&program::compile(&in_repository("tests/avx/afterwards.c"))?)
+        .command(&script(&format!(
+            "start_scheduler {OFTEN_HIDDEN}
+             afterwards {ROUNDS} strings && stop_scheduler"
+        )))
+        .limit(900)
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    ensure!(counts["faults"] >= 1000, "hidden from too rarely: {counts:?}");
+    Ok(counts["on_last_cpu"] as f64)
 }

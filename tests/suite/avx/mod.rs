@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 use super::counts::counts_of;
 use super::{Test, scheduler_guest, script};
 use crate::ensure_eq;
+use crate::vm::census::Row;
 use crate::vm::{Bochs, Flavour, census, in_repository, program};
 
 pub const TESTS: &[Test] = &[
@@ -15,6 +16,11 @@ pub const TESTS: &[Test] = &[
         name: "avx::wide_work_goes_to_avx_cores_before_it_begins",
         budget_s: 90,
         body: wide_work_goes_to_avx_cores,
+    },
+    Test {
+        name: "avx::the_way_to_an_avx_core_does_not_end_the_phase",
+        budget_s: 90,
+        body: a_switch_may_end_a_phase,
     },
     Test {
         name: "avx::policies_are_switched_live_and_each_decision_sees_a_whole_one",
@@ -31,34 +37,56 @@ const AVX_CPU: usize = 3;
 const WIDE: [&str; 2] = ["v512_light", "v512_heavy"];
 
 /// As many threads as CPUs alternate between scalar work, 512-bit work and a system
-/// call. Counted while they are at it, long after the first of them.
-fn wide_work_goes_to_avx_cores() -> Result<()> {
+/// call. What they do in a second is counted, long after the first of them, with one
+/// AVX core and this policy.
+fn alternate(policy: &str) -> Result<Vec<Row>> {
     let outcome = scheduler_guest(Bochs::cpus(CPUS), Flavour::Patched)?
         .program(&census::oraclectl()?)
         .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
-        .command(&script(
-            "start_scheduler --set sizing=static --set avx-cpus=1
+        .command(&script(&format!(
+            "start_scheduler --set sizing=static --set avx-cpus=1 {policy}
              phases 4 1000000 200 20 & phases=$!
              sleep 0.3
              oraclectl run -- sleep 1
              kill $phases
-             stop_scheduler",
-        ))
+             stop_scheduler"
+        )))
         .limit(400)
         .boot()?;
     let rows = census::read(outcome.stdout(0)?)?;
-    let user = |cpu: usize| rows.iter().find(|row| row.cpu == cpu && row.level == "user");
-    let wide_on = |cpu: usize| user(cpu).map_or(0, |row| row.sum(&WIDE));
-    let on_scalar: u64 = (0..CPUS).filter(|&cpu| cpu != AVX_CPU).map(wide_on).sum();
-    let all = on_scalar + wide_on(AVX_CPU);
+    Ok(rows.into_iter().filter(|row| row.level == "user").collect())
+}
+
+/// Wide instructions on scalar CPUs, and on all.
+fn wide_work(rows: &[Row]) -> (u64, u64) {
+    let wide = |of: fn(&Row) -> bool| -> u64 {
+        rows.iter().filter(|row| of(row)).map(|row| row.sum(&WIDE)).sum()
+    };
+    (wide(|row| row.cpu != AVX_CPU), wide(|_| true))
+}
+
+fn wide_work_goes_to_avx_cores() -> Result<()> {
+    let rows = alternate("")?;
+    let (on_scalar, all) = wide_work(&rows);
     ensure!(all > 1_000_000, "{all} wide instructions in a second");
     ensure!(on_scalar * 1000 <= all, "{on_scalar} of {all} wide instructions on scalar CPUs");
 
     // And the rest is done where it belongs.
-    let retired_on = |cpu: usize| user(cpu).map_or(0, |row| row.get("retired"));
-    let scalar_on_avx = retired_on(AVX_CPU) - wide_on(AVX_CPU);
-    let elsewhere: u64 = (0..CPUS).filter(|&cpu| cpu != AVX_CPU).map(retired_on).sum();
-    ensure!(elsewhere > 5 * scalar_on_avx, "{scalar_on_avx} scalar instructions on the AVX core");
+    let on_avx: u64 = rows.iter().filter(|row| row.cpu == AVX_CPU).map(scalar_work).sum();
+    let elsewhere: u64 = rows.iter().filter(|row| row.cpu != AVX_CPU).map(scalar_work).sum();
+    ensure!(elsewhere > 5 * on_avx, "{on_avx} scalar instructions on the AVX core");
+    Ok(())
+}
+
+fn scalar_work(row: &Row) -> u64 {
+    row.get("retired") - row.sum(&WIDE)
+}
+
+/// The switch that takes a task to an AVX core must not be taken for the end of its phase.
+fn a_switch_may_end_a_phase() -> Result<()> {
+    let (on_scalar, all) = wide_work(&alternate("--set return=switch")?);
+    ensure!(all > 1_000_000, "{all} wide instructions in a second");
+    ensure!(on_scalar * 10 <= all, "{on_scalar} of {all} wide instructions on scalar CPUs");
     Ok(())
 }
 

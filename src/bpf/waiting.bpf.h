@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks in their queues: how they are counted and charged, who of them is first, and
+ * how a CPU takes one. What follows from it is decided by queues.bpf.h and
+ * fairness.bpf.h.
+ */
+#ifndef AVXSPEC_WAITING_BPF_H
+#define AVXSPEC_WAITING_BPF_H
+
+#include "fairness.bpf.h"
+#include "policy.bpf.h"
+#include "queues.bpf.h"
+#include "roles.bpf.h"
+#include "state.bpf.h"
+#include "visibility.bpf.h"
+
+static __always_inline struct avx_load load_of(u64 id, const struct queue_ctx *queue)
+{
+	return (struct avx_load){
+		.nr_waiting = queue->nr_waiting,
+		.weight_waiting = queue->weight_waiting,
+		.nr_cpus = id == SHARED_QUEUE ? nr_online_cpus
+			   : id == AVX_QUEUE  ? at_least_one(nr_avx_cpus)
+					      : 1,
+	};
+}
+
+/*
+ * The task is counted when it is queued and taken off the count exactly once, when it
+ * runs or when it goes away unserved; the tag says which of them it is. The private
+ * queues' own CPU and one that changes a task's affinity can meet here, hence the
+ * atomics.
+ */
+static u64 join_queue(struct task_ctx *tctx, u64 id, struct queue_ctx *queue, u64 weight)
+{
+	tctx->weight_queued = weight;
+	__sync_fetch_and_add(&queue->nr_waiting, 1);
+	if (weight)
+		__sync_fetch_and_add(&queue->weight_waiting, weight);
+	return tag_of(id, weight);
+}
+
+static void leave_queue(struct task_struct *p)
+{
+	u64 tag = p->scx.dsq_vtime & TAG_MASK;
+	struct queue_ctx *queue;
+	struct task_ctx *tctx;
+
+	if (!tag)
+		return;
+	scx_bpf_task_set_dsq_vtime(p, 0);
+	queue = lookup_queue(queue_of_tag(tag));
+	if (!queue)
+		return;
+	__sync_fetch_and_sub(&queue->nr_waiting, 1);
+	tctx = tag_has_weight(tag) ? lookup_task(p) : NULL;
+	if (tctx)
+		__sync_fetch_and_sub(&queue->weight_waiting, tctx->weight_queued);
+}
+
+/* Measure the task by the clock of the queue @id from here on. */
+static void move_to_queue(struct task_ctx *tctx, u64 id, const struct queue_ctx *queue)
+{
+	struct queue_ctx *old;
+
+	if (tctx->queue == id)
+		return;
+
+	old = lookup_queue(tctx->queue);
+	if (old)
+		tctx->vtime = vtime_rebase(tctx->vtime, old->clock, queue->clock);
+	tctx->queue = id;
+}
+
+/*
+ * Charge @p for what it ran since it last paid, one slice at most: what it got beyond
+ * that nobody else waited for. The clock of its queue follows.
+ */
+static void settle(const struct task_struct *p, struct task_ctx *tctx)
+{
+	u64 ran = p->se.sum_exec_runtime - tctx->settled, clock;
+	struct queue_ctx *queue = lookup_queue(tctx->queue);
+
+	if (!ran || !queue)
+		return;
+	clock = clock_advance(queue->clock, tctx->vtime, tctx->overdue);
+	if (clock != queue->clock)
+		queue->clock = clock;
+	tctx->overdue = false;
+	tctx->settled += ran;
+	tctx->vtime += vtime_cost(at_most(ran, AVX_SLICE_MAX_NS), p->scx.weight);
+}
+
+static bool has_waiting(u64 id)
+{
+	const struct queue_ctx *queue = lookup_queue(id);
+
+	return queue && queue->nr_waiting;
+}
+
+/*
+ * The time until the first task of a queue is due. Global, as are some below, so that
+ * the kernel's verifier does not go through all that follows for each way out of it.
+ */
+__noinline s64 head_due_in(u64 id, u64 now)
+{
+	struct task_struct *p;
+
+	if (!has_waiting(id))
+		return NOBODY_DUE;
+	p = __COMPAT_scx_bpf_dsq_peek(id);
+	return p ? (s64)(p->scx.dsq_vtime - now) : NOBODY_DUE;
+}
+
+static bool take_shared(void)
+{
+	if (!scx_bpf_dsq_move_to_local(SHARED_QUEUE, 0))
+		return false;
+	stat_add(taken_shared, 1);
+	return true;
+}
+
+static bool take_avx(void)
+{
+	if (!scx_bpf_dsq_move_to_local(AVX_QUEUE, 0))
+		return false;
+	stat_add(taken_avx, 1);
+	return true;
+}
+
+static bool take_private(s32 cpu)
+{
+	if (!scx_bpf_dsq_move_to_local(private_queue(cpu), 0))
+		return false;
+	stat_add(taken_private, 1);
+	return true;
+}
+
+/* From the queue of the first choice, or else from any that this CPU serves. */
+__noinline int take(u32 choice, s32 cpu, bool with_avx)
+{
+	if ((choice == CHOOSE_SHARED && take_shared()) || (choice == CHOOSE_AVX && take_avx()))
+		return true;
+	return take_private(cpu) || (with_avx && take_avx()) || take_shared();
+}
+
+/* The time until the running task would be due if it had to queue again now. */
+static __always_inline s64 running_due_in(const struct task_struct *p, struct task_ctx *tctx,
+					  u64 now)
+{
+	struct queue_ctx *queue = lookup_queue(tctx->queue);
+	struct avx_load load;
+	struct avx_due due;
+	u64 vtime;
+
+	if (!queue)
+		return NOBODY_DUE;
+
+	load = load_of(tctx->queue, queue);
+	vtime = vtime_bound(tctx->vtime, queue->clock, slice_for(&load));
+	due = due_of(vtime, queue->clock, now, p->scx.weight, &load);
+	tctx->overdue = due.overdue;
+
+	return due.at - now;
+}
+
+/* Who is first on @cpu: the task that runs there, or the first of one of its queues. */
+static enum avx_choice first_on(s32 cpu, s64 running, bool is_avx)
+{
+	const struct avx_policy *policy = traps() ? current_policy() : NULL;
+	u64 now = scx_bpf_now();
+	s64 private = head_due_in(private_queue(cpu), now);
+	s64 shared = head_due_in(SHARED_QUEUE, now), avx = NOBODY_DUE;
+
+	if (policy) {
+		avx = head_due_in(AVX_QUEUE, now);
+		if (is_avx)
+			shared = yielding(shared, policy->scalar_penalty_ns);
+		else
+			avx = stranded(avx, policy->stranded_ns);
+	}
+	return choose_next(running, shared, avx, private);
+}
+
+#endif /* AVXSPEC_WAITING_BPF_H */
