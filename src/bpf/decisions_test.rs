@@ -28,6 +28,15 @@ struct Due {
     overdue: bool,
 }
 
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Tagged {
+    at: u64,
+    id: u64,
+    with_weight: bool,
+    is_counted: bool,
+}
+
 const NOBODY: i64 = 1 << 62;
 
 const PREV: u32 = 0;
@@ -36,7 +45,7 @@ const AVX: u32 = 2;
 const PRIVATE: u32 = 3;
 
 mod native {
-    use super::{Due, Load};
+    use super::{Due, Load, Tagged};
 
     // SAFETY: the signatures repeat those of native.c, which build.rs links in.
     unsafe extern "C" {
@@ -50,6 +59,8 @@ mod native {
         pub safe fn avx_due_of(vtime: u64, clock: u64, now: u64, weight: u64, load: &Load) -> Due;
         pub safe fn avx_queue_of(only_cpu: i32) -> u64;
         pub safe fn avx_choose_next(prev: i64, shared: i64, avx: i64, private: i64) -> u32;
+        pub safe fn avx_only_choice(shared: bool, avx: bool, private: bool) -> u32;
+        pub safe fn avx_tagged(due_at: u64, id: u64, with_weight: bool) -> Tagged;
         pub safe fn avx_yielding(due_in: i64, penalty_ns: u64) -> i64;
         pub safe fn avx_stranded(due_in: i64, bound_ns: u64) -> i64;
     }
@@ -165,6 +176,25 @@ proptest! {
     ) {
         let chosen = all[avx_choose_next(all[0], all[1], all[2], all[3]) as usize];
         prop_assert_eq!(Some(&chosen), all.iter().min());
+    }
+
+    #[test]
+    fn a_due_time_says_where_its_task_counts(at: u64, id in 0u64..2 + 8192, with_weight: bool) {
+        let tagged = avx_tagged(at, id, with_weight);
+        prop_assert!(tagged.is_counted);
+        prop_assert_eq!((tagged.id, tagged.with_weight), (id, with_weight));
+        // Early or late by less than a tenth of the shortest slice.
+        prop_assert!(ahead(at, tagged.at).unsigned_abs() < SLICE_MIN / 10);
+    }
+}
+
+#[test]
+fn who_waits_alone_need_not_be_compared() {
+    assert_eq!(avx_only_choice(true, false, false), SHARED);
+    assert_eq!(avx_only_choice(false, true, false), AVX);
+    assert_eq!(avx_only_choice(false, false, true), PRIVATE);
+    for several in [[true, true, false], [true, false, true], [false, true, true], [true; 3]] {
+        assert_eq!(avx_only_choice(several[0], several[1], several[2]), PREV);
     }
 }
 

@@ -245,8 +245,10 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx)
 	stat_add(kept, 1);
 }
 
-/* An AVX task on a scalar CPU, or another one on an AVX core with a CPU of its own
- * kind to go to. */
+/*
+ * An AVX task on a scalar CPU, or another one on an AVX core with a CPU of its own
+ * kind to go to.
+ */
 static bool belongs_elsewhere(struct task_struct *p, const struct task_ctx *tctx, bool is_avx)
 {
 	if (!nr_avx_cpus || only_cpu_of(p) >= 0)
@@ -314,7 +316,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
  * What the CPU is to this task, and what it may see there. While there are no AVX
  * cores there is no AVX task, and the next tick is early enough for the rest.
  */
-static void arrive(struct task_struct *p, struct cpu_ctx *cctx)
+static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 {
 	struct task_ctx *tctx = nr_avx_cpus ? lookup_task(p) : NULL;
 
@@ -327,27 +329,26 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx)
 	cctx->accounted = cctx->started_at;
 	if (cctx->runs_avx) {
 		stat_add(avx_waits, 1);
-		if (tctx->queued_at)
+		if (has_waited)
 			stat_add(avx_wait_ns, cctx->started_at - tctx->queued_at);
 		if (cctx->role == ROLE_SCALAR)
 			stat_add(in_place, 1);
 	}
-	tctx->queued_at = 0;
 	hide_or_show(p, tctx, cctx->started_at);
 }
 
 void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+	bool has_waited = leave_queue(p);
 
-	leave_queue(p);
 	if (!cctx)
 		return;
 	cctx->sent_away = 0;
 	cctx->ran_before = p->se.sum_exec_runtime;
 	cctx->accounted_ran = p->se.sum_exec_runtime;
 	if (traps())
-		arrive(p, cctx);
+		arrive(p, cctx, has_waited);
 }
 
 /*

@@ -62,6 +62,31 @@ u32 avx_choose_next(s64 prev, s64 shared, s64 avx, s64 private)
 	return choose_next(prev, shared, avx, private);
 }
 
+u32 avx_only_choice(bool shared, bool avx, bool private)
+{
+	return only_choice(shared, avx, private);
+}
+
+/* A due time with a tag, and what it says of both. */
+struct avx_tagged {
+	u64 at;
+	u64 id;
+	bool with_weight;
+	bool is_counted;
+};
+
+struct avx_tagged avx_tagged(u64 due_at, u64 id, bool with_weight)
+{
+	u64 at = tagged(due_at, tag_of(id, with_weight)), tag = at & TAG_MASK;
+
+	return (struct avx_tagged){
+		.at = at,
+		.id = queue_of_tag(tag),
+		.with_weight = tag_has_weight(tag),
+		.is_counted = tag,
+	};
+}
+
 s64 avx_yielding(s64 due_in, u64 penalty_ns)
 {
 	return yielding(due_in, penalty_ns);

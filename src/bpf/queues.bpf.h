@@ -118,7 +118,7 @@ static __always_inline bool tag_has_weight(u64 tag)
 	return tag & 1;
 }
 
-/* Some microseconds early. */
+/* Some microseconds early or late. */
 static __always_inline u64 tagged(u64 due_at, u64 tag)
 {
 	return (due_at & ~TAG_MASK) | tag;

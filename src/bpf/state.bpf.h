@@ -43,7 +43,7 @@ struct task_ctx {
 	u64 queue;	   /* the queue the task last waited in */
 	u64 weight_queued; /* what it adds to that queue's weight, if it does */
 	u64 settled;	   /* up to which running time it has paid */
-	u64 queued_at;	   /* since when it waits, if it does */
+	u64 queued_at;	   /* since when it waits, or waited the last time */
 	bool overdue;	   /* queued at the longest wait */
 	bool hidden;	   /* AVX-512 is hidden from it, as far as we asked */
 	struct avx_habit habit;

@@ -40,22 +40,24 @@ static u64 join_queue(struct task_ctx *tctx, u64 id, struct queue_ctx *queue, u6
 	return tag_of(id, weight);
 }
 
-static void leave_queue(struct task_struct *p)
+/* Whether the task was waiting. */
+static bool leave_queue(struct task_struct *p)
 {
 	u64 tag = p->scx.dsq_vtime & TAG_MASK;
 	struct queue_ctx *queue;
 	struct task_ctx *tctx;
 
 	if (!tag)
-		return;
+		return false;
 	scx_bpf_task_set_dsq_vtime(p, 0);
 	queue = lookup_queue(queue_of_tag(tag));
 	if (!queue)
-		return;
+		return true;
 	__sync_fetch_and_sub(&queue->nr_waiting, 1);
 	tctx = tag_has_weight(tag) ? lookup_task(p) : NULL;
 	if (tctx)
 		__sync_fetch_and_sub(&queue->weight_waiting, tctx->weight_queued);
+	return true;
 }
 
 /* Measure the task by the clock of the queue @id from here on. */

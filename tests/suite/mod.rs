@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use libtest_mimic::{Conclusion, Failed, Trial};
 
-use crate::tools::results::{Figure, Results};
+use crate::tools::results::{Circumstances, Figure, Results};
 use crate::vm::kernel::Variant;
 use crate::vm::machine::Machine;
 use crate::vm::{Flavour, Guest, in_repository, slots};
@@ -100,6 +100,7 @@ fn record(conclusion: &Conclusion) -> Result<()> {
         bar: "all, and the kernel silent".to_owned(),
         verdict: "ok".to_owned(),
         command: format!("make test-kernels KERNELS={}", kernel.name),
+        circumstances: Circumstances::default(),
     };
     Results::record("kernels", vec![figure]).map(|_| ())
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::results::{Figure, Results};
+use super::results::{Circumstances, Figure, Results};
 use crate::suite;
 use crate::suite::avx;
 use crate::suite::hiding::costs;
@@ -144,6 +144,7 @@ fn take(bench: &Bench) -> Figure {
         bar: format!("at most {}", bench.at_most),
         verdict,
         command: format!("make bench ONLY={}", bench.name),
+        circumstances: Circumstances::default(),
     }
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `cargo rig figures`: docs/figures.md, from what was measured last.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use super::results::{Figure, Results};
 use crate::vm::in_repository;
@@ -13,7 +14,7 @@ const INTRODUCTION: &str = "\
 # Figures
 
 Written by `make figures` from what `make bench`, `make soak` and `make test-kernels`
-measured last.
+measured last, which is kept in `docs/figures`.
 Machines are shared and noisy: seconds are those of one run.
 ";
 
@@ -24,12 +25,11 @@ pub fn write() -> Result<ExitCode> {
         ("soak", "Long runs by `make soak`"),
         ("kernels", "Other kernels, by `make test-kernels`"),
     ] {
-        let results = Results::load(&Results::path(kind))?;
-        ensure!(
-            kind != "bench" || !results.figures.is_empty(),
-            "nothing was measured yet: run 'make bench' first"
-        );
+        let kept = in_repository(&format!("docs/figures/{kind}.json"));
+        let mut results = Results::load(&kept)?;
+        results.merge(Results::load(&Results::path(kind))?.figures);
         if !results.figures.is_empty() {
+            results.save(&kept)?;
             text.push_str(&section(title, &results));
         }
     }
@@ -40,11 +40,14 @@ pub fn write() -> Result<ExitCode> {
 }
 
 fn section(title: &str, results: &Results) -> String {
+    let machines: BTreeSet<&str> =
+        results.figures.iter().map(|figure| figure.circumstances.machine.as_str()).collect();
+    let machines: Vec<&str> = machines.into_iter().collect();
     let mut text = format!(
-        "\n## {title}\n\nOn {}, {}, at commit {}.\n\n\
-         | figure | value | unit | bar | verdict | command |\n\
-         | --- | --- | --- | --- | --- | --- |\n",
-        results.machine, results.date, results.commit
+        "\n## {title}\n\nOn {}.\n\n\
+         | figure | value | unit | bar | verdict | command | date | commit |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        machines.join("; ")
     );
     for figure in &results.figures {
         text.push_str(&row(figure));
@@ -55,8 +58,14 @@ fn section(title: &str, results: &Results) -> String {
 fn row(figure: &Figure) -> String {
     let value = figure.value.map_or("-".to_owned(), significant);
     format!(
-        "| `{}` | {value} | {} | {} | {} | `{}` |\n",
-        figure.name, figure.unit, figure.bar, figure.verdict, figure.command
+        "| `{}` | {value} | {} | {} | {} | `{}` | {} | {} |\n",
+        figure.name,
+        figure.unit,
+        figure.bar,
+        figure.verdict,
+        figure.command,
+        figure.circumstances.date,
+        figure.circumstances.commit
     )
 }
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Figures that were measured, kept as JSON until they are written down.
+//!
+//! What a measurement leaves behind below `target` is gone with it, and each machine has
+//! its own. `make figures` takes it over into `docs/figures`, where it stays until it is
+//! measured again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,14 +25,22 @@ pub struct Figure {
     pub bar: String,
     pub verdict: String,
     pub command: String,
+    /// Said when it is recorded.
+    #[serde(default)]
+    pub circumstances: Circumstances,
 }
 
-/// Figures of one machine, the last one of each name.
-#[derive(Default, Serialize, Deserialize)]
-pub struct Results {
+/// Where and when, and of what.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub struct Circumstances {
     pub machine: String,
     pub date: String,
     pub commit: String,
+}
+
+/// The last figure of each name.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Results {
     pub figures: Vec<Figure>,
 }
 
@@ -48,32 +60,37 @@ impl Results {
     }
 
     /// Takes over fresh figures, each in the place of its namesake.
-    fn merge(&mut self, fresh: Vec<Figure>) -> Result<()> {
-        self.machine = machine()?;
-        self.date = text_of(Command::new("date").args(["-u", "+%F"]))?.trim().to_owned();
-        self.commit = commit()?;
+    pub fn merge(&mut self, fresh: Vec<Figure>) {
         for figure in fresh {
             self.figures.retain(|old| old.name != figure.name);
             self.figures.push(figure);
         }
         self.figures.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(())
     }
 
     /// Adds fresh figures to those that `kind` of measurement left before;
     /// returns the file.
-    pub fn record(kind: &str, fresh: Vec<Figure>) -> Result<PathBuf> {
+    pub fn record(kind: &str, mut fresh: Vec<Figure>) -> Result<PathBuf> {
+        let now = Circumstances::now()?;
+        fresh.iter_mut().for_each(|figure| figure.circumstances = now.clone());
         let path = Self::path(kind);
         let mut results = Self::load(&path)?;
-        results.merge(fresh)?;
+        results.merge(fresh);
         results.save(&path)?;
         Ok(path)
     }
 
-    fn save(&self, path: &Path) -> Result<()> {
+    pub fn save(&self, path: &Path) -> Result<()> {
         fs::create_dir_all(path.parent().context("a file has a directory")?)?;
         fs::write(path, serde_json::to_string_pretty(self)? + "\n")?;
         Ok(())
+    }
+}
+
+impl Circumstances {
+    fn now() -> Result<Self> {
+        let date = text_of(Command::new("date").args(["-u", "+%F"]))?;
+        Ok(Self { machine: machine()?, date: date.trim().to_owned(), commit: commit()? })
     }
 }
 

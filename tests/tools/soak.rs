@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::results::{Figure, Results};
+use super::results::{Circumstances, Figure, Results};
 use crate::suite::hiding::{registers, selftests};
 use crate::suite::{hotplug, stress};
 
@@ -100,6 +100,7 @@ pub fn soak(arguments: &Arguments) -> Result<ExitCode> {
             bar,
             verdict,
             command: format!("cargo rig soak {}", command_line(arguments)),
+            circumstances: Circumstances::default(),
         });
     }
     let all_good = fresh.iter().all(|figure| figure.verdict == "ok");
