@@ -38,6 +38,7 @@ pub fn standard() -> avx_policy {
         backoff_max_ns: 100 * MS,
         mixed_memory_ns: 200 * MS,
         detection_grace_ns: 100 * MS,
+        quiet_library: 0,
     }
 }
 
@@ -75,7 +76,7 @@ macro_rules! knob {
     };
 }
 
-const KNOBS: [Knob; 20] = [
+const KNOBS: [Knob; 21] = [
     knob!(
         "sizing",
         sizing,
@@ -162,6 +163,14 @@ const KNOBS: [Knob; 20] = [
         detection_grace_ns,
         Time(0..=10 * S),
         "how long nothing is hidden from a program that looks for what the CPU has"
+    ),
+    knob!(
+        "quiet-library",
+        quiet_library,
+        Choice(&["off", "on"]),
+        "programs that start get string functions without AVX-512 from the C library, and see \
+         AVX-512 themselves; not where programs are marked as needing x86-64-v4, for these refuse \
+         to start"
     ),
 ];
 

@@ -142,6 +142,10 @@ struct avx_policy {
 	/* How long nothing is hidden from a program that looks for what the CPU
 	 * has: 0 to 10 s (ns) */
 	u64 detection_grace_ns;
+
+	/* Whether AVX-512 is hidden from a program while its C library chooses its
+	 * string functions: 0 or 1 */
+	u64 quiet_library;
 };
 
 /* A policy with what tells it from others, and whether it is whole. */

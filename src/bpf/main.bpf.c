@@ -365,6 +365,8 @@ static void look_at(struct task_struct *p)
 		return;
 	account_avx(cctx, now);
 	ran = ran_up_to(p, now);
+	if (tctx->quiet_until && ran >= tctx->quiet_until)
+		end_quiet(p, tctx);
 	if (uses_wide_vectors(p))
 		saw_wide_vectors(p, tctx, ran);
 	ends_phase(p, tctx, BOUNDARY_TICK, ran);

@@ -45,6 +45,7 @@ struct task_ctx {
 	u64 settled;	   /* up to which running time it has paid */
 	u64 queued_at;	   /* since when it waits, or waited the last time */
 	bool overdue;	   /* queued at the longest wait */
+	u64 quiet_until;   /* hidden while its C library starts, 0 afterwards */
 	bool hidden;	   /* AVX-512 is hidden from it, as far as we asked */
 	struct avx_habit habit;
 	struct avx_phase phase;

@@ -16,6 +16,15 @@ extern u32 bpf_task_hide_xfeatures(struct task_struct *p, u32 what) __ksym __wea
 extern u64 bpf_current_xfeatures_in_use(void) __ksym __weak;
 extern void bpf_task_watch_syscalls(struct task_struct *p, bool on) __ksym __weak;
 
+/* The C library chooses its string functions before it sets up thread-local storage,
+ * and everybody else looks for AVX-512 after that. */
+#define SYS_ARCH_PRCTL 158
+#define ARCH_SET_FS 0x1002
+/* A program that does without is not kept waiting for longer. */
+#define QUIET_MAX_NS (100 * 1000 * 1000ULL)
+
+#define THREAD_OF_32_BITS (1UL << 29) /* TIF_ADDR32 */
+
 #define XFEATURE_ZMM_HI256 (1ULL << 6)
 #define XFEATURES_AVX512 (7U << 5)
 
@@ -128,6 +137,23 @@ __noinline int verdict_at(u64 ip, int trapnr)
 	return verdict_of(trapnr, code, readable);
 }
 
+/* From exec until the C library has started. */
+static void begin_quiet(struct task_struct *p, struct task_ctx *tctx)
+{
+	if (p->thread_info.flags & THREAD_OF_32_BITS)
+		return;
+	tctx->quiet_until = p->se.sum_exec_runtime + QUIET_MAX_NS;
+	hide(p, tctx, true);
+	bpf_task_watch_syscalls(p, true);
+}
+
+static void end_quiet(struct task_struct *p, struct task_ctx *tctx)
+{
+	tctx->quiet_until = 0;
+	hide(p, tctx, false);
+	bpf_task_watch_syscalls(p, false);
+}
+
 /*
  * A task used what is hidden from it. Nothing is hidden from it any more; if it
  * is to run elsewhere first, this returns true and the kernel sees to it.
@@ -149,6 +175,8 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	at.now = scx_bpf_now();
 	at.ran = ran_up_to(p, at.now);
 	tctx->hidden = false;
+	if (tctx->quiet_until)
+		end_quiet(p, tctx);
 	learn_from_fault(process, &tctx->habit, policy, verdict, &at);
 	if (verdict == VERDICT_WIDE)
 		stat_add(wide_faults, 1);
@@ -178,6 +206,11 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 	struct task_ctx *tctx = lookup_task(p);
 	u64 now = scx_bpf_now();
 
+	if (tctx && tctx->quiet_until) {
+		if (regs->orig_ax == SYS_ARCH_PRCTL && regs->di == ARCH_SET_FS)
+			end_quiet(p, tctx);
+		return 0;
+	}
 	if (!tctx || !ends_phase(p, tctx, BOUNDARY_SYSCALL, ran_up_to(p, now)))
 		return 0;
 	hide_or_show(p, tctx, now);
@@ -188,8 +221,9 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 SEC("?tp_btf/sched_process_exec")
 int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
 {
-	struct avx_process *process;
 	struct task_ctx *tctx = lookup_task(p);
+	const struct avx_policy *policy;
+	struct avx_process *process;
 
 	process = bpf_task_storage_get(&processes, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!process || !tctx)
@@ -198,6 +232,10 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 	tctx->habit = (struct avx_habit){};
 	tctx->phase = (struct avx_phase){};
 	tctx->hidden = false;
+	tctx->quiet_until = 0;
+	policy = current_policy();
+	if (policy && policy->quiet_library)
+		begin_quiet(p, tctx);
 	return 0;
 }
 

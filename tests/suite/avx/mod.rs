@@ -18,6 +18,11 @@ pub const TESTS: &[Test] = &[
         body: wide_work_goes_to_avx_cores,
     },
     Test {
+        name: "avx::string_functions_of_a_quiet_library_are_no_avx_work",
+        budget_s: 90,
+        body: string_functions_of_a_quiet_library,
+    },
+    Test {
         name: "avx::the_way_to_an_avx_core_does_not_end_the_phase",
         budget_s: 90,
         body: a_switch_may_end_a_phase,
@@ -42,15 +47,15 @@ const AVX_CPU: usize = 3;
 const WIDE: [&str; 2] = ["v512_light", "v512_heavy"];
 
 /// As many threads as CPUs alternate between scalar work, 512-bit work and a system
-/// call. What they do in a second is counted, long after the first of them, with one
-/// AVX core and this policy.
-fn alternate(policy: &str) -> Result<Vec<Row>> {
+/// call, or something more than that. What they do in a second is counted, long after
+/// the first of them, with one AVX core and this policy.
+fn alternate(policy: &str, more: &str) -> Result<Vec<Row>> {
     let outcome = scheduler_guest(Bochs::cpus(CPUS), Flavour::Patched)?
         .program(&census::oraclectl()?)
         .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
         .command(&script(&format!(
             "start_scheduler --set sizing=static --set avx-cpus=1 {policy}
-             phases 4 1000000 200 20 & phases=$!
+             phases 4 1000000 200 20 {more} & phases=$!
              sleep 0.3
              oraclectl run -- sleep 1
              kill $phases
@@ -74,8 +79,16 @@ fn wide_work(rows: &[Row]) -> (u64, u64) {
 }
 
 fn wide_work_goes_to_avx_cores() -> Result<()> {
-    let rows = alternate("")?;
-    let (on_scalar, all) = wide_work(&rows);
+    ensure_both_where_they_belong(&alternate("", "")?)
+}
+
+/// Which otherwise have the encoding of AVX-512, and keep a task from being a scalar one.
+fn string_functions_of_a_quiet_library() -> Result<()> {
+    ensure_both_where_they_belong(&alternate("--set quiet-library=on", "string")?)
+}
+
+fn ensure_both_where_they_belong(rows: &[Row]) -> Result<()> {
+    let (on_scalar, all) = wide_work(rows);
     ensure!(all > 1_000_000, "{all} wide instructions in a second");
     ensure!(on_scalar * 1000 <= all, "{on_scalar} of {all} wide instructions on scalar CPUs");
 
@@ -92,7 +105,7 @@ fn scalar_work(row: &Row) -> u64 {
 
 /// The switch that takes a task to an AVX core must not be taken for the end of its phase.
 fn a_switch_may_end_a_phase() -> Result<()> {
-    let (on_scalar, all) = wide_work(&alternate("--set return=switch")?);
+    let (on_scalar, all) = wide_work(&alternate("--set return=switch", "")?);
     ensure!(all > 1_000_000, "{all} wide instructions in a second");
     ensure!(on_scalar * 10 <= all, "{on_scalar} of {all} wide instructions on scalar CPUs");
     Ok(())
