@@ -3,7 +3,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, bail, ensure};
 
@@ -13,6 +14,7 @@ use crate::vm::cache::{Cache, Key};
 use crate::vm::console::{time_of, trouble_in};
 use crate::vm::kernel::{forget_what_was_written_since, is_build_step, options_missing};
 use crate::vm::packages::installed_by;
+use crate::vm::process::Tied;
 use crate::vm::series::{Source, patches_in};
 use crate::vm::warnings::warning_in;
 
@@ -56,6 +58,11 @@ pub const TESTS: &[Test] = &[
         name: "host::lists_of_other_programs_are_read_right",
         budget_s: 1,
         body: lists_of_other_programs_are_read_right,
+    },
+    Test {
+        name: "host::what_others_take_of_a_cpu_is_not_a_childs_own_time",
+        budget_s: 10,
+        body: what_others_take_of_a_cpu_is_not_a_childs_own_time,
     },
 ];
 
@@ -228,5 +235,27 @@ fn lists_of_other_programs_are_read_right() -> Result<()> {
         Some("kernel/x.c: unused variable 'y' [-Wunused-variable]".to_owned())
     );
     ensure_eq!(warning_in("  CC      kernel/warning.o"), None);
+    Ok(())
+}
+
+/// Two that want one CPU wait for each other; one that sleeps waits for nobody.
+fn what_others_take_of_a_cpu_is_not_a_childs_own_time() -> Result<()> {
+    let busy = || {
+        Tied::spawn(Command::new("taskset").args([
+            "--cpu-list",
+            "0",
+            "sh",
+            "-c",
+            "while :; do :; done",
+        ]))
+    };
+    let both = [busy()?, busy()?];
+    let idle = Tied::spawn(Command::new("sleep").arg("1000"))?;
+    let patience = Instant::now() + Duration::from_secs(60);
+    while both.iter().any(|child| child.kept_waiting() < Duration::from_millis(200)) {
+        ensure!(Instant::now() < patience, "two on one CPU, and one never waited");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ensure!(idle.kept_waiting() < Duration::from_millis(200), "a sleeper waited for a CPU");
     Ok(())
 }

@@ -122,7 +122,8 @@ impl Guest {
         self
     }
 
-    /// How long all of it may take by the host's clock.
+    /// How long all of it may take by the host's clock, while that has a CPU
+    /// for it.
     pub fn limit(mut self, seconds: u64) -> Self {
         self.limit = Duration::from_secs(seconds);
         self
@@ -272,7 +273,7 @@ impl Run {
                 let words = tail(&self.emulator_log(), CONSOLE_LINES_SHOWN);
                 bail!(self.report(&format!("the machine ended too early ({status})\n{words}")));
             }
-            if self.begun.elapsed() > limit {
+            if self.begun.elapsed() > limit + emulator.kept_waiting() {
                 bail!(self.report(&format!("the guest hangs: {} s are over", limit.as_secs())));
             }
         }

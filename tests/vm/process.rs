@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::libc;
@@ -30,6 +31,20 @@ impl Tied {
 
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
+    }
+
+    /// How long it could run, but others had the host's CPUs: of its threads,
+    /// the one that waited longest.
+    pub fn kept_waiting(&self) -> Duration {
+        let threads = format!("/proc/{}/task", self.child.id());
+        let longest = std::fs::read_dir(threads)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())
+            .filter_map(|ran_and_waited| ran_and_waited.split(' ').nth(1)?.parse().ok())
+            .max();
+        Duration::from_nanos(longest.unwrap_or_default())
     }
 }
 
