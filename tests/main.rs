@@ -11,7 +11,7 @@ mod vm;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 #[derive(Parser)]
 #[command(name = "cargo rig", about = "Kernels, emulated machines and tests for scx_avxspec")]
@@ -30,6 +30,8 @@ enum Tool {
     Boot(tools::boot::Arguments),
     /// Measure; write target/bench/results.json
     Bench(tools::bench::Arguments),
+    /// Show which functions of the kernel a workload spends its instructions in
+    Profile(tools::profile::Arguments),
     /// Run for long what the tests run for short; write target/soak/results.json
     Soak(tools::soak::Arguments),
     /// Write docs/figures.md from the last measurements
@@ -49,21 +51,8 @@ fn main() -> ExitCode {
     // cargo test passes nothing, or a filter and flags for the test harness;
     // only the name of a tool means a tool.
     let first = std::env::args().nth(1).unwrap_or_default();
-    let is_tool = matches!(
-        first.as_str(),
-        "prepare"
-            | "run"
-            | "boot"
-            | "bench"
-            | "soak"
-            | "figures"
-            | "mutants"
-            | "warnings"
-            | "clean"
-            | "force"
-            | "--help"
-            | "help"
-    );
+    let is_tool = ["--help", "help"].contains(&first.as_str())
+        || Arguments::command().find_subcommand(&first).is_some();
     if !is_tool {
         return suite::run();
     }
@@ -82,6 +71,7 @@ fn start(tool: Tool) -> Result<ExitCode> {
         Tool::Run(arguments) => tools::run::run(&arguments),
         Tool::Boot(arguments) => tools::boot::boot(&arguments),
         Tool::Bench(arguments) => tools::bench::bench(&arguments),
+        Tool::Profile(arguments) => tools::profile::profile(&arguments),
         Tool::Soak(arguments) => tools::soak::soak(&arguments),
         Tool::Figures => tools::figures::write(),
         Tool::Mutants(arguments) => tools::mutants::run(&arguments),

@@ -10,11 +10,11 @@ use clap::ValueEnum;
 use crate::suite::hiding::with_force;
 use crate::suite::scheduler_program;
 use crate::vm::machine::Machine;
-use crate::vm::{Bochs, Flavour, Guest, Qemu, program};
+use crate::vm::{Bochs, Flavour, Guest, Qemu, census, program};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The machine: QEMU has any number of CPUs, Bochs has AVX-512
+    /// The machine: QEMU has any number of CPUs, Bochs has AVX-512 and oraclectl
     #[arg(long, value_enum, default_value = "qemu")]
     machine: MachineName,
     /// The kernel
@@ -23,6 +23,9 @@ pub struct Arguments {
     /// CPUs
     #[arg(long, default_value_t = 2)]
     cpus: usize,
+    /// Give Bochs the clock of a server: twenty times the instructions in a second
+    #[arg(long)]
+    servers_pace: bool,
     /// Seconds after which the guest is given up
     #[arg(long, default_value_t = 600)]
     limit: u64,
@@ -52,13 +55,20 @@ enum KernelName {
 pub fn boot(arguments: &Arguments) -> Result<ExitCode> {
     let machine: Machine = match arguments.machine {
         MachineName::Qemu => Qemu::cpus(arguments.cpus).into(),
+        MachineName::Bochs if arguments.servers_pace => {
+            Bochs::cpus(arguments.cpus).at_a_servers_pace().into()
+        }
         MachineName::Bochs => Bochs::cpus(arguments.cpus).into(),
     };
     let flavour = match arguments.kernel {
         KernelName::Patched => Flavour::Patched,
         KernelName::Stock => Flavour::Stock,
     };
+    let is_bochs = matches!(machine, Machine::Bochs(_));
     let mut guest = Guest::new(machine, flavour).program(&scheduler_program()?);
+    if is_bochs {
+        guest = guest.program(&census::oraclectl()?);
+    }
     for file in &arguments.program {
         let is_source = file.extension().is_some_and(|end| end == "c");
         guest = guest.program(&if is_source { program::compile(file)? } else { file.clone() });

@@ -7,6 +7,7 @@ pub mod figures;
 pub mod force;
 pub mod mutants;
 pub mod prepare;
+pub mod profile;
 pub mod results;
 pub mod run;
 pub mod soak;

@@ -26,6 +26,8 @@ const SOURCE: &str = "bochs_3.0+dfsg.orig.tar.xz";
 const SOURCE_SHA256: &str = "78f6c73d4a6472d5130a87ab9dc306d02c7c71ed8e25b3a8ef642e2a7acd282b";
 const PATCHES: &str = "tests/vm/bochs";
 const ORACLE: &str = "tests/vm/oracle";
+/// Bochs takes it over when it is configured.
+const ORACLE_MAKEFILE: &str = "tests/vm/oracle/Makefile.in";
 const ORACLE_IN_BOCHS: &str = "instrument/oracle";
 /// VMX of the second generation, with EPT, is what KVM wants; it costs a guest
 /// that has no use for it nothing that could be measured.
@@ -71,11 +73,12 @@ pub struct Bochs {
     cpus: usize,
     mips: u64,
     traces: bool,
+    profiles: bool,
 }
 
 impl Bochs {
     pub fn cpus(cpus: usize) -> Self {
-        Self { cpus, mips: MIPS, traces: false }
+        Self { cpus, mips: MIPS, traces: false, profiles: false }
     }
 
     /// With a clock by which instructions are as short as those of a server.
@@ -95,6 +98,13 @@ impl Bochs {
     /// what every opcode is taken for in `oracle.classes`.
     pub fn traces(mut self) -> Self {
         self.traces = true;
+        self
+    }
+
+    /// Counts where in the kernel instructions are executed: the host file
+    /// `oracle.profile`.
+    pub fn profiles(mut self) -> Self {
+        self.profiles = true;
         self
     }
 
@@ -124,6 +134,9 @@ impl Bochs {
             bochs
                 .env("ORACLE_TRACE", parts.dir.join("oracle.trace"))
                 .env("ORACLE_CLASSES", parts.dir.join("oracle.classes"));
+        }
+        if self.profiles {
+            bochs.env("ORACLE_PROFILE", parts.dir.join("oracle.profile"));
         }
         Ok(bochs)
     }
@@ -210,7 +223,8 @@ fn ground() -> Result<Key> {
     let key = Key::new()
         .text_part(SOURCE, SOURCE_SHA256)
         .text_part("configure", &CONFIGURE.join(" "))
-        .text_part("compiler", &version_of("g++")?);
+        .text_part("compiler", &version_of("g++")?)
+        .file_part(&in_repository(ORACLE_MAKEFILE))?;
     patches()?.iter().try_fold(key, |key, patch| key.file_part(patch))
 }
 

@@ -16,6 +16,7 @@
 #include "cpu/msr.h"
 #include "classify.h"
 #include "counters.h"
+#include "profile.h"
 #include "protocol.h"
 #include "trace.h"
 
@@ -30,6 +31,7 @@ void oracle_init(void)
 {
 	classify_init();
 	trace_init();
+	profile_init();
 }
 
 void oracle_exit(void)
@@ -37,6 +39,7 @@ void oracle_exit(void)
 	/* A second call is harmless: the trace is off then. */
 	if (trace_on)
 		trace_stop(0);
+	profile_exit();
 }
 
 static void wake(unsigned cpu)
@@ -95,6 +98,8 @@ void oracle_retired(unsigned cpu, bxInstruction_c *i)
 	if ((kind | c->asleep) && !look_again(cpu, kind, i))
 		return;
 	count[ORACLE_RETIRED]++;
+	if (profile_on)
+		profile_reached(BX_CPU(cpu)->prev_rip);
 	if (kind & (KIND_VECTOR | KIND_MASK))
 		count_vector(cpu, count, kind, i);
 }

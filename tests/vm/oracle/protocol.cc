@@ -5,6 +5,7 @@
 #include "bochs.h"
 #include "cpu/cpu.h"
 #include "counters.h"
+#include "profile.h"
 #include "trace.h"
 #include "protocol.h"
 
@@ -36,9 +37,13 @@ void protocol_answer(unsigned cpu)
 		break;
 	case ORACLE_OP_RESET:
 		counters_reset(cpu);
+		if (profile_on)
+			profile_reset();
 		break;
 	case ORACLE_OP_SNAPSHOT:
 		counters_snapshot(cpu);
+		if (profile_on)
+			profile_write();
 		break;
 	case ORACLE_OP_READ:
 		result = counters_read(arg1, arg2);
