@@ -9,11 +9,12 @@ use scx_cargo::BpfBuilder;
 #[path = "build/requirements.rs"]
 mod requirements;
 
-const HEADERS: [&str; 9] = [
+const HEADERS: [&str; 10] = [
     "src/bpf/intf.h",
     "src/bpf/arithmetic.bpf.h",
     "src/bpf/class.bpf.h",
     "src/bpf/decode.bpf.h",
+    "src/bpf/elf.bpf.h",
     "src/bpf/fairness.bpf.h",
     "src/bpf/placement.bpf.h",
     "src/bpf/queues.bpf.h",

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::bpf::intf::{self, avx_policy};
+use crate::bpf::intf::{self, avx_name, avx_policy};
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
@@ -38,12 +38,30 @@ pub fn standard() -> avx_policy {
         backoff_max_ns: 100 * MS,
         mixed_memory_ns: 200 * MS,
         detection_grace_ns: 100 * MS,
-        quiet_library: 0,
+        quiet_library: 1,
+        never_hide: names_of(&[DYNAMIC_LINKER]).unwrap_or(NO_NAMES),
     }
 }
 
+/// Run by itself, it starts programs of which nobody knows what they need.
+const DYNAMIC_LINKER: &str = "ld-linux-x86-64";
+
 /// What the value of a knob is.
 enum Value {
+    Number(Scale, fn(&avx_policy) -> u64, fn(&mut avx_policy, u64)),
+    List(fn(&avx_policy) -> &Names, fn(&mut avx_policy) -> &mut Names),
+}
+
+use Value::{List, Number};
+
+/// Of programs.
+type Names = [avx_name; intf::AVX_NAMES_MAX as usize];
+
+const NO_NAMES: Names =
+    [avx_name { words: [0; intf::AVX_NAME_WORDS as usize] }; intf::AVX_NAMES_MAX as usize];
+
+/// What a number is.
+enum Scale {
     /// One of these names, which are numbered from 0.
     Choice(&'static [&'static str]),
     Count(RangeInclusive<u64>),
@@ -53,30 +71,26 @@ enum Value {
     Time(RangeInclusive<u64>),
 }
 
-use Value::{Choice, Count, Fraction, Time};
+use Scale::{Choice, Count, Fraction, Time};
 
 struct Knob {
     name: &'static str,
     value: Value,
-    get: fn(&avx_policy) -> u64,
-    set: fn(&mut avx_policy, u64),
     help: &'static str,
 }
 
 /// A knob by the member that it turns.
 macro_rules! knob {
-    ($name:literal, $member:ident, $value:expr, $help:literal) => {
+    ($name:literal, $member:ident, $scale:expr, $help:literal) => {
         Knob {
             name: $name,
-            value: $value,
-            get: |policy| policy.$member,
-            set: |policy, value| policy.$member = value,
+            value: Number($scale, |policy| policy.$member, |policy, value| policy.$member = value),
             help: $help,
         }
     };
 }
 
-const KNOBS: [Knob; 21] = [
+const KNOBS: [Knob; 22] = [
     knob!(
         "sizing",
         sizing,
@@ -169,12 +183,72 @@ const KNOBS: [Knob; 21] = [
         quiet_library,
         Choice(&["off", "on"]),
         "programs that start get string functions without AVX-512 from the C library, and see \
-         AVX-512 themselves; not where programs are marked as needing x86-64-v4, for these refuse \
-         to start"
+         AVX-512 themselves; but not those that are marked as needing x86-64-v4"
     ),
+    Knob {
+        name: "never-hide",
+        value: List(|policy| &policy.never_hide, |policy| &mut policy.never_hide),
+        help: "programs, by their names in /proc/PID/comm, from which AVX-512 is never hidden: \
+               their AVX work is seen in samples only",
+    },
 ];
 
-impl Value {
+impl Knob {
+    fn show(&self, policy: &avx_policy) -> String {
+        match &self.value {
+            Number(scale, get, _) => scale.show(get(policy)),
+            List(get, _) => get(policy).iter().map_while(text_of).collect::<Vec<_>>().join(","),
+        }
+    }
+
+    fn turn(&self, policy: &mut avx_policy, text: &str) -> Result<()> {
+        let refused =
+            |expected| anyhow::anyhow!("{} cannot be {text:?}: it takes {expected}", self.name);
+        match &self.value {
+            Number(scale, _, set) => set(policy, scale.parse(text).map_err(refused)?),
+            List(_, names) => {
+                let given: Vec<&str> = text.split(',').filter(|name| !name.is_empty()).collect();
+                *names(policy) = names_of(&given).with_context(|| self.range()).map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn range(&self) -> String {
+        match &self.value {
+            Number(scale, ..) => scale.range(),
+            List(..) => format!(
+                "up to {} names of up to {LONGEST_NAME} bytes, with commas between them",
+                intf::AVX_NAMES_MAX
+            ),
+        }
+    }
+}
+
+/// The kernel cuts off what is longer.
+const LONGEST_NAME: usize = size_of::<avx_name>() - 1;
+
+fn names_of(names: &[&str]) -> Option<Names> {
+    let mut all = NO_NAMES;
+    for (n, name) in names.iter().enumerate() {
+        let mut bytes = [0; size_of::<avx_name>()];
+        bytes[..LONGEST_NAME].get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+        let words =
+            |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+        *all.get_mut(n)? = avx_name { words: [words(0), words(size_of::<u64>())] };
+    }
+    Some(all)
+}
+
+/// Nothing of a name that is not used.
+fn text_of(name: &avx_name) -> Option<String> {
+    let bytes: Vec<u8> = name.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_end_matches('\0');
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+impl Scale {
     fn parse(&self, text: &str) -> Result<u64> {
         let (value, range) = match self {
             Choice(names) => {
@@ -226,10 +300,7 @@ pub fn turned(mut policy: avx_policy, turns: &[String]) -> Result<avx_policy> {
         let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) else {
             bail!("there is no knob {name:?}: --help-policy lists them");
         };
-        let value = knob.value.parse(text).map_err(|expected| {
-            anyhow::anyhow!("{name} cannot be {text:?}: it takes {expected}")
-        })?;
-        (knob.set)(&mut policy, value);
+        knob.turn(&mut policy, text)?;
     }
     ensure!(
         policy.shrink_fill < policy.grow_fill,
@@ -250,10 +321,7 @@ pub struct Setting {
 }
 
 pub fn settings(policy: &avx_policy) -> Vec<Setting> {
-    let setting = |knob: &Knob| Setting {
-        knob: knob.name.to_owned(),
-        value: knob.value.show((knob.get)(policy)),
-    };
+    let setting = |knob: &Knob| Setting { knob: knob.name.to_owned(), value: knob.show(policy) };
     KNOBS.iter().map(setting).collect()
 }
 
@@ -269,9 +337,9 @@ pub fn describe() -> String {
     let policy = standard();
     let mut text = String::new();
     for knob in &KNOBS {
-        let default = knob.value.show((knob.get)(&policy));
+        let default = knob.show(&policy);
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}={default}  ({})", knob.name, knob.value.range());
+        let _ = writeln!(text, "{}={default}  ({})", knob.name, knob.range());
         let _ = writeln!(text, "    {}", knob.help);
     }
     text
@@ -290,8 +358,10 @@ mod tests {
     fn every_default_is_within_its_range_and_can_be_said() {
         let policy = standard();
         for knob in &KNOBS {
-            let value = (knob.get)(&policy);
-            assert_eq!(knob.value.parse(&knob.value.show(value)).unwrap(), value, "{}", knob.name);
+            let text = knob.show(&policy);
+            let mut same = policy;
+            knob.turn(&mut same, &text).unwrap();
+            assert_eq!(knob.show(&same), text, "{}", knob.name);
         }
     }
 
@@ -299,10 +369,21 @@ mod tests {
     fn every_knob_turns_its_own_member() {
         for (n, knob) in KNOBS.iter().enumerate() {
             let mut policy = standard();
-            (knob.set)(&mut policy, 1);
-            assert_eq!((knob.get)(&policy), 1, "{}", knob.name);
+            let text = match &knob.value {
+                Number(scale, get, _) => {
+                    let first = match scale {
+                        Choice(_) => 0,
+                        Count(range) | Fraction(range) | Time(range) => *range.start(),
+                    };
+                    let is_first = get(&policy) == first;
+                    scale.show(if is_first { first + 1 } else { first })
+                }
+                List(..) => "this,that".to_owned(),
+            };
+            knob.turn(&mut policy, &text).unwrap();
+            assert_eq!(knob.show(&policy), text, "{}", knob.name);
             for (m, other) in KNOBS.iter().enumerate().filter(|(m, _)| *m != n) {
-                assert_eq!((other.get)(&policy), (other.get)(&standard()), "{n} turned {m}");
+                assert_eq!(other.show(&policy), other.show(&standard()), "{n} turned {m}");
             }
         }
     }
@@ -313,6 +394,8 @@ mod tests {
         let policy = turned(standard(), &turns.map(str::to_owned)).unwrap();
         assert_eq!(policy.sizing, u64::from(intf::avx_sizing_method_SIZING_STATIC));
         assert_eq!((policy.avx_cpus, policy.worthwhile_ns, policy.grow_fill), (3, 2 * MS, 922));
+        let nobody = turned(policy, &["never-hide=".to_owned()]).unwrap();
+        assert!(nobody.never_hide.iter().all(|name| text_of(name).is_none()));
     }
 
     #[test]
@@ -325,5 +408,7 @@ mod tests {
         assert!(complaint(&["grow-fill=1.1"]).contains("0.001 to 1.000"));
         assert!(complaint(&["grow-fill=0.4"]).contains("below grow-fill"));
         assert!(complaint(&["backoff-min=1s"]).contains("backoff-max"));
+        assert!(complaint(&["never-hide=sixteen-letters!"]).contains("up to 15 bytes"));
+        assert!(complaint(&[&format!("never-hide={}", ["a"; 17].join(","))]).contains("16 names"));
     }
 }

@@ -15,11 +15,11 @@ use scx_utils::{
     NR_CPU_IDS, UserExitInfo, compat, scx_ops_attach, scx_ops_load, scx_ops_open,
     try_set_rlimit_infinity, uei_exited, uei_report,
 };
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::control::{Answer, Pending, Request};
 use super::policy::{self, InForce};
-use super::stats::{Metrics, Server};
+use super::stats::{self, Metrics, Server};
 use super::topology;
 use crate::bpf::intf;
 use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
@@ -27,6 +27,9 @@ use crate::{NAME, version};
 
 /// How long a raised shutdown flag may go unnoticed.
 const LOOK_AROUND: Duration = Duration::from_millis(250);
+
+/// A function that is there where programs may wait for memory while they watch exec.
+const MAY_WAIT_IN_EXEC: &str = "within_error_injection_list";
 
 /// How to load.
 pub struct LoadOpts {
@@ -50,6 +53,8 @@ pub struct Scheduler<'a> {
     /// As long as this lives, the kernel schedules with us.
     link: Option<Link>,
     started: Instant,
+    /// What the CPUs had done before.
+    busy_before_ns: u64,
     nr_cpus: usize,
 }
 
@@ -75,6 +80,7 @@ impl<'a> Scheduler<'a> {
         tell_places(&skel, &places)?;
         tell_policy(&skel, in_force)?;
         let started = Instant::now();
+        let busy_before_ns = stats::busy_ns()?;
         let link = scx_ops_attach!(skel, avxspec).context("cannot attach the scheduler")?;
 
         let nr_cpus = places.len();
@@ -85,18 +91,18 @@ impl<'a> Scheduler<'a> {
             intf::avx_limits_AVX_SLICE_MAX_NS / 1_000_000,
             intf::AVX_WAIT_MAX_S,
         );
-        Ok(Self { skel, link: Some(link), started, nr_cpus })
+        Ok(Self { skel, link: Some(link), started, busy_before_ns, nr_cpus })
     }
 
     /// Answer requests until the flag is raised or the kernel ends the scheduler.
     pub fn run_until_end(
         mut self,
-        stats: &Server,
+        server: &Server,
         requests: &Receiver<Pending>,
         in_force: &mut InForce,
         shutdown: &AtomicBool,
     ) -> Result<Ended> {
-        let (answers, questions) = stats.channels();
+        let (answers, questions) = server.channels();
         while !shutdown.load(Ordering::Relaxed) && !uei_exited!(&self.skel, uei) {
             select! {
                 recv(questions) -> question => {
@@ -153,8 +159,14 @@ impl<'a> Scheduler<'a> {
             .context("the kernel holds no statistics")?;
         let per_cpu = per_cpu.iter().map(|bytes| parse_stats(bytes)).collect::<Result<Vec<_>>>()?;
         let variables = self.skel.maps.bss_data.as_ref().context("the kernel has no variables")?;
-        let nr_avx_cpus = variables.nr_avx_cpus as usize;
-        Ok(Metrics::sum(&per_cpu, self.nr_cpus, nr_avx_cpus, self.started.elapsed()))
+        let now = Metrics {
+            interval_ns: u64::try_from(self.started.elapsed().as_nanos())?,
+            run_ns: stats::busy_ns()?.saturating_sub(self.busy_before_ns),
+            nr_cpus: self.nr_cpus as u64,
+            nr_avx_cpus: variables.nr_avx_cpus.into(),
+            ..Metrics::default()
+        };
+        Ok(now.with(&per_cpu))
     }
 }
 
@@ -192,12 +204,25 @@ fn configure(
         skel.progs.avxspec_hidden_used.set_autoload(true);
         skel.progs.avxspec_syscall_done.set_autoload(true);
         skel.progs.avxspec_exec.set_autoload(true);
+        let may_wait = kernel_has(MAY_WAIT_IN_EXEC)?;
+        skel.progs.avxspec_execve.set_autoload(may_wait);
+        skel.progs.avxspec_execveat.set_autoload(may_wait);
+        if !may_wait {
+            warn!(
+                "the kernel has no CONFIG_FUNCTION_ERROR_INJECTION: quiet-library=on does nothing, \
+                 and who calls string functions between its wide instructions stays on AVX cores"
+            );
+        }
     }
-    if compat::ksym_exists("scx_bpf_reenqueue_local___v2").context("cannot read kernel symbols")? {
+    if kernel_has("scx_bpf_reenqueue_local___v2")? {
         ops.cpu_release = std::ptr::null_mut();
         skel.progs.avxspec_sched_switch.set_autoload(true);
     }
     Ok(())
+}
+
+pub fn kernel_has(symbol: &str) -> Result<bool> {
+    compat::ksym_exists(symbol).context("cannot read what the kernel offers")
 }
 
 fn tell_places(skel: &BpfSkel<'_>, places: &BTreeMap<u32, intf::avx_topology>) -> Result<()> {

@@ -64,7 +64,8 @@ enum avx_verdict {
 /* What is known of a process; all zero at exec. */
 struct avx_process {
 	bool convicted; /* seen with 512-bit vectors */
-	bool exempt;	/* left alone, whatever it does */
+	bool exempt;	/* nothing is hidden from it, whatever it does */
+	u64 judged_by;	/* the generation of the policy that says so, or not */
 	u64 grace_end;	/* nothing is hidden before */
 };
 
@@ -105,6 +106,21 @@ static __always_inline bool is_to_be_hidden(const struct avx_process *process,
 {
 	return habit->class != CLASS_AVX && process->convicted && !process->exempt &&
 	       at->now >= process->grace_end && at->ran >= habit->visible_until;
+}
+
+/* Whether the operator named the program. Behind the last name there are empty ones. */
+static __always_inline bool is_never_hidden_from(const struct avx_policy *policy,
+						 const struct avx_name *program)
+{
+	for (u32 n = 0; n < AVX_NAMES_MAX; n++) {
+		const struct avx_name *name = &policy->never_hide[n];
+
+		if (!name->words[0])
+			return false;
+		if (name->words[0] == program->words[0] && name->words[1] == program->words[1])
+			return true;
+	}
+	return false;
 }
 
 static __always_inline bool used_wide_lately(const struct avx_habit *habit,

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::intf::{self, avx_policy};
+use super::intf::{self, avx_name, avx_policy};
 use crate::agent::policy;
 
 const US: u64 = 1000;
@@ -31,6 +31,7 @@ const TRAP_GP: i32 = 13;
 struct Process {
     convicted: bool,
     exempt: bool,
+    judged_by: u64,
     grace_end: u64,
 }
 
@@ -63,7 +64,7 @@ struct Moment {
 }
 
 mod native {
-    use super::{Habit, Moment, Phase, Process, avx_policy};
+    use super::{Habit, Moment, Phase, Process, avx_name, avx_policy};
 
     // SAFETY: the signatures repeat those of native.c, which build.rs links in.
     unsafe extern "C" {
@@ -77,6 +78,7 @@ mod native {
             verdict: u32,
             at: &Moment,
         );
+        pub safe fn avx_is_never_hidden_from(policy: &avx_policy, program: &avx_name) -> bool;
         pub safe fn avx_is_kept(habit: &Habit, policy: &avx_policy, ran: u64) -> bool;
         pub safe fn avx_becomes_scalar(habit: &mut Habit);
         pub safe fn avx_phase_begins(phase: &mut Phase, policy: &avx_policy, ran: u64);
@@ -218,13 +220,28 @@ proptest! {
         convicted: bool, exempt: bool, class in 0u32..3,
         grace_end in 0u64..3, visible_until in 0u64..3,
     ) {
-        let process = Process { convicted, exempt, grace_end };
+        let process = Process { convicted, exempt, grace_end, ..Process::default() };
         let habit = Habit { class, visible_until, ..Habit::default() };
         let hidden = avx_is_to_be_hidden(&process, &habit, &Moment { ran: 1, now: 1 });
         let expected = convicted && !exempt && class != AVX
             && grace_end <= 1 && visible_until <= 1;
         prop_assert_eq!(hidden, expected);
     }
+}
+
+#[test]
+fn programs_are_left_alone_by_their_whole_names() {
+    let name = |text: &str| {
+        let mut bytes = [0; 16];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        avx_name { words: [0, 8].map(|at| u64::from_ne_bytes(*bytes[at..].first_chunk().unwrap())) }
+    };
+    let settings = ["never-hide=this,a-longer-name15".to_owned()];
+    let policy = policy::turned(policy::standard(), &settings).unwrap();
+    let is_named = |text| avx_is_never_hidden_from(&policy, &name(text));
+    assert!(is_named("this") && is_named("a-longer-name15"));
+    assert!(!is_named("thi") && !is_named("this1") && !is_named("a-longer-name1"));
+    assert!(!is_named("a-longer") && !is_named("") && !is_named("ld-linux-x86-64"));
 }
 
 #[test]

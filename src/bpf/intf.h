@@ -88,6 +88,14 @@ enum avx_return_method {
 	RETURN_ADAPTIVE, /* as with system calls, unless it always comes back soon */
 };
 
+/* Of a program, as /proc/PID/comm has it, padded with zeroes. */
+#define AVX_NAME_WORDS 2
+struct avx_name {
+	u64 words[AVX_NAME_WORDS];
+};
+
+#define AVX_NAMES_MAX 16
+
 /*
  * Every knob, with unit and range. The agent validates all of them at once. All are
  * of one size, so that there is nothing between them.
@@ -146,6 +154,8 @@ struct avx_policy {
 	/* Whether AVX-512 is hidden from a program while its C library chooses its
 	 * string functions: 0 or 1 */
 	u64 quiet_library;
+	/* From which programs nothing is hidden; what is not used is empty */
+	struct avx_name never_hide[AVX_NAMES_MAX];
 };
 
 /* A policy with what tells it from others, and whether it is whole. */
@@ -169,10 +179,8 @@ struct avx_cpu_stats {
 	u64 taken_private;  /* tasks that this CPU took from its own queue */
 	u64 kept;	    /* slices given again to the task that was running */
 	u64 overdue;	    /* tasks queued at the longest wait instead of their weight's */
-	u64 kicks;	    /* idle CPUs woken for a task that was just queued */
 	u64 rescues;	    /* idle CPUs woken by the tick for a task that waited */
-	u64 run_ns;	    /* time that tasks ran */
-	u64 avx_ns;	    /* ... AVX tasks among them */
+	u64 avx_ns;	    /* time that AVX tasks ran */
 	u64 avx_waits;	    /* AVX tasks that began to run, */
 	u64 avx_wait_ns;    /* ... having waited for so long in all */
 	u64 queued_avx;	    /* tasks queued for AVX cores */
@@ -185,6 +193,8 @@ struct avx_cpu_stats {
 	u64 in_place;	    /* AVX tasks that may use no AVX core */
 	u64 preempted;	    /* AVX cores that were taken from other work */
 	u64 role_changes;   /* CPUs that became AVX cores, or were no more */
+	u64 quiet_starts;   /* programs that started with a quiet C library, */
+	u64 loud_starts;    /* ... or not, since they may need x86-64-v4 */
 	u64 policies_read;  /* times that a policy was looked up, if they are checked, */
 	u64 policies_torn;  /* ... and was not what the agent wrote */
 };

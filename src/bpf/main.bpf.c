@@ -7,6 +7,7 @@
  * headers beside it, and tells the kernel the verdict.
  */
 #include <scx/common.bpf.h>
+#include "quiet.bpf.h"
 #include "roles.bpf.h"
 #include "state.bpf.h"
 #include "visibility.bpf.h"
@@ -18,11 +19,6 @@ UEI_DEFINE(uei);
 
 /* How many waiting tasks the tick looks at for one that an idle CPU may run. */
 #define MAX_RESCUE_SCAN 8
-
-static void wake_idle_cpu(s32 cpu)
-{
-	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-}
 
 /* An idle CPU for a task that is none of the AVX tasks: an AVX core only if need be. */
 __noinline s32 pick_idle_for_scalar(struct task_struct *p __arg_trusted)
@@ -42,9 +38,6 @@ __noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 onl
 		return pick_idle_in(p, ROLE_AVX);
 	if (only_cpu < 0)
 		return pick_idle_for_scalar(p);
-	/* Whoever asks is not idle. */
-	if (only_cpu == bpf_get_smp_processor_id())
-		return -ENOENT;
 	return scx_bpf_test_and_clear_cpu_idle(only_cpu) ? only_cpu : -ENOENT;
 }
 
@@ -137,36 +130,53 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return cpu;
 }
 
-static bool goes_past_the_queues(struct task_struct *p, u64 id, s32 only_cpu, u64 enq_flags)
+/* Past the queues. */
+static bool goes_to(struct task_struct *p, s32 idle_cpu, u64 enq_flags)
 {
-	s32 idle = pick_idle_of(p, id, only_cpu);
-
-	if (idle < 0)
+	if (idle_cpu < 0)
 		return false;
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, AVX_SLICE_MAX_NS, enq_flags);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle_cpu, AVX_SLICE_MAX_NS, enq_flags);
 	stat_add(direct, 1);
 	return true;
 }
 
 /*
- * The task that was found a moment ago to belong elsewhere: that need not be found out
- * twice, for migrations are to be cheap.
+ * The task that was found a moment ago to belong elsewhere: nobody need find out again
+ * what it is, here or where it goes, for migrations are to be cheap.
  */
 static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+	bool is_avx;
+	s32 idle;
 
 	if (!cctx || cctx->sent_away != (u64)p)
 		return false;
 	cctx->sent_away = 0;
-	return goes_past_the_queues(p, cctx->sent_to, -1, enq_flags);
+	is_avx = cctx->sends_avx;
+	idle = pick_idle_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
+	cctx = lookup_cpu(idle);
+	if (!cctx || !goes_to(p, idle, enq_flags))
+		return false;
+	cctx->coming = (u64)p;
+	cctx->avx_is_coming = is_avx;
+	return true;
 }
 
-/* A task that need not wait goes past the queues. */
+/* Whether there may be an idle CPU for a task that nobody has looked for. */
+static bool may_find_idle(s32 only_cpu, u64 enq_flags)
+{
+	/* Whoever asks is not idle. */
+	if (only_cpu >= 0)
+		return only_cpu != bpf_get_smp_processor_id();
+	/* ops.select_cpu() looked a moment ago. */
+	return !(enq_flags & SCX_ENQ_WAKEUP) || !__COMPAT_is_enq_cpu_selected(enq_flags);
+}
+
 void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 {
+	struct queue_ctx *queue, *old;
 	u64 id, weight, slice, tag;
-	struct queue_ctx *queue;
 	struct task_ctx *tctx;
 	struct avx_load load;
 	struct avx_due due;
@@ -178,17 +188,20 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	tctx = lookup_task(p);
 	only_cpu = only_cpu_of(p);
 	id = tctx ? queue_for(p, tctx, only_cpu) : SHARED_QUEUE;
-	if (goes_past_the_queues(p, id, only_cpu, enq_flags))
+	if (may_find_idle(only_cpu, enq_flags) &&
+	    goes_to(p, pick_idle_of(p, id, only_cpu), enq_flags))
 		return;
 
 	queue = lookup_queue(id);
-	if (!tctx || !queue) {
+	old = !tctx || tctx->queue == id ? queue : lookup_queue(tctx->queue);
+	if (!tctx || !queue || !old) {
 		scx_bpf_error("%s[%d] has no queue or no context", p->comm, p->pid);
 		return;
 	}
 
-	settle(p, tctx);
-	move_to_queue(tctx, id, queue);
+	settle(p, tctx, old);
+	if (old != queue)
+		move_to_queue(tctx, id, old, queue);
 
 	load = load_of(id, queue);
 	slice = slice_for(&load);
@@ -204,7 +217,9 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert_vtime(p, id, slice, tagged(due.at, tag), enq_flags);
 
 	if (id == AVX_QUEUE) {
-		preempt_avx_core_for(p);
+		/* The CPU that @p leaves has just decided who is next there. */
+		preempt_avx_core_for(p,
+				     enq_flags & SCX_ENQ_WAKEUP ? -1 : bpf_get_smp_processor_id());
 		stat_add(queued_avx, 1);
 	} else if (only_cpu < 0) {
 		stat_add(queued_shared, 1);
@@ -213,23 +228,8 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-/* What @p ran since it was looked at here goes into the statistics. */
-static void account(const struct task_struct *p, struct cpu_ctx *cctx)
-{
-	stat_add(run_ns, p->se.sum_exec_runtime - cctx->accounted_ran);
-	cctx->accounted_ran = p->se.sum_exec_runtime;
-}
-
-static void account_avx(struct cpu_ctx *cctx, u64 now)
-{
-	if (cctx->runs_avx && vtime_before(cctx->accounted, now))
-		stat_add(avx_ns, now - cctx->accounted);
-	cctx->accounted = now;
-}
-
 static void run_on(struct task_struct *p, struct task_ctx *tctx)
 {
-	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 	struct queue_ctx *queue = lookup_queue(tctx->queue);
 
 	if (queue) {
@@ -240,8 +240,6 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx)
 		scx_bpf_task_set_slice(p, slice);
 	}
 	tctx->overdue = false;
-	if (cctx)
-		account(p, cctx);
 	stat_add(kept, 1);
 }
 
@@ -249,92 +247,127 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx)
  * An AVX task on a scalar CPU, or another one on an AVX core with a CPU of its own
  * kind to go to.
  */
-static bool belongs_elsewhere(struct task_struct *p, const struct task_ctx *tctx, bool is_avx)
+static bool belongs_elsewhere(struct task_struct *p, const struct cpu_ctx *cctx)
 {
 	if (!nr_avx_cpus || only_cpu_of(p) >= 0)
 		return false;
-	if (tctx->habit.class == CLASS_AVX)
-		return !is_avx && may_use_avx_core(p);
-	return is_avx && has_idle_in(p, ROLE_SCALAR);
+	if (cctx->runs_avx)
+		return cctx->role == ROLE_SCALAR && may_use_avx_core(p);
+	return cctx->role == ROLE_AVX && has_idle_in(p, ROLE_SCALAR);
 }
 
 /* The kernel queues @p anew, even if nobody else is here. */
-static void send_away(struct task_struct *p, const struct task_ctx *tctx, s32 cpu)
+static void send_away(const struct task_struct *p, struct cpu_ctx *cctx)
 {
-	struct cpu_ctx *cctx = lookup_cpu(cpu);
-
-	if (!cctx)
-		return;
 	cctx->sent_away = (u64)p;
-	cctx->sent_to = tctx->habit.class == CLASS_AVX ? AVX_QUEUE : SHARED_QUEUE;
+	cctx->sends_avx = cctx->runs_avx;
+	cctx->runs_avx = false;
 }
 
 /*
- * The slice of @prev is over, or it went to sleep. Time for which nobody else
- * waited costs @prev nothing: it took nothing from anyone.
+ * @p, which runs here, goes to sleep, or has to wait for its next turn. What it has in
+ * its registers is still there. Who goes to sleep by itself is in the middle of a call,
+ * across which no register has to be kept: only of an AVX task is that worth a look.
  */
-void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
+static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable)
+{
+	bool is_wide = (is_runnable || cctx->runs_avx) && uses_wide_vectors(p);
+	struct task_ctx *tctx = cctx->runs_avx || is_wide ? lookup_task(p) : NULL;
+	struct avx_moment at;
+
+	if (!tctx)
+		return;
+	at = (struct avx_moment){ .ran = p->se.sum_exec_runtime, .now = scx_bpf_now() };
+	if (is_wide)
+		saw_wide_vectors(p, tctx, &at);
+	ends_phase(p, tctx, BOUNDARY_SWITCH, &at);
+	set_runs_avx(cctx, false, at.now);
+}
+
+/*
+ * Whoever is to run on @cpu next, if that is not @prev, which has the context @tctx if
+ * it may stay. Time for which nobody else waited costs @prev nothing: it took nothing
+ * from anyone.
+ */
+static bool take_next(s32 cpu, bool is_avx, const struct task_struct *prev, struct task_ctx *tctx)
 {
 	bool shared = has_waiting(SHARED_QUEUE), private = has_waiting(private_queue(cpu));
 	bool avx = traps() && has_waiting(AVX_QUEUE);
-	bool is_avx = nr_avx_cpus && is_avx_cpu(cpu);
 	enum avx_choice choice = CHOOSE_PREV;
-	struct task_ctx *tctx = NULL;
 	s64 running = NOBODY_DUE;
 
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
-	    bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
-		tctx = lookup_task(prev);
-	if (tctx && belongs_elsewhere(prev, tctx, is_avx)) {
-		send_away(prev, tctx, cpu);
-		tctx = NULL;
-	}
-
 	if (!shared && !private && !avx) {
-		if (tctx) {
+		if (tctx)
 			tctx->settled = prev->se.sum_exec_runtime;
-			run_on(prev, tctx);
-		}
-		return;
+		return false;
 	}
 
-	if (tctx) {
-		settle(prev, tctx);
+	if (tctx)
 		running = running_due_in(prev, tctx, scx_bpf_now());
-	} else if (is_avx || !avx) {
+	else if (is_avx || !avx)
 		choice = only_choice(shared, avx, private);
-	}
 	if (choice == CHOOSE_PREV)
 		choice = first_on(cpu, running, is_avx);
-	if (choice != CHOOSE_PREV && take(choice, cpu, is_avx))
+	return choice != CHOOSE_PREV && take(choice, cpu, is_avx);
+}
+
+/* The slice of @prev is over, or it went to sleep. */
+void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
+{
+	bool is_runnable = prev && prev->scx.flags & SCX_TASK_QUEUED;
+	bool may_stay = is_runnable && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr);
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+	struct task_ctx *tctx = NULL;
+	bool is_taken;
+
+	if (!cctx)
 		return;
-	if (tctx)
+	if (may_stay && belongs_elsewhere(prev, cctx)) {
+		send_away(prev, cctx);
+		prev = NULL;
+	} else if (may_stay) {
+		tctx = lookup_task(prev);
+	}
+
+	is_taken = take_next(cpu, cctx->role == ROLE_AVX, prev, tctx);
+	if (tctx && !is_taken)
 		run_on(prev, tctx);
+	else if (prev && traps())
+		depart(prev, cctx, is_runnable);
 }
 
 /*
  * What the CPU is to this task, and what it may see there. While there are no AVX
- * cores there is no AVX task, and the next tick is early enough for the rest.
+ * cores there is no AVX task, and the next tick is early enough for the rest; who was
+ * sent here comes as it was there.
  */
 static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 {
-	struct task_ctx *tctx = nr_avx_cpus ? lookup_task(p) : NULL;
+	bool was_sent = cctx->coming == (u64)p, is_avx = cctx->avx_is_coming;
+	struct avx_moment at = { .ran = p->se.sum_exec_runtime };
+	struct task_ctx *tctx;
 
+	cctx->coming = 0;
 	cctx->started_at = 0;
-	cctx->runs_avx = tctx && tctx->habit.class == CLASS_AVX;
-	if (!tctx)
+	if (!nr_avx_cpus && !cctx->runs_avx)
 		return;
 
-	cctx->started_at = scx_bpf_now();
-	cctx->accounted = cctx->started_at;
-	if (cctx->runs_avx) {
-		stat_add(avx_waits, 1);
-		if (has_waited)
-			stat_add(avx_wait_ns, cctx->started_at - tctx->queued_at);
-		if (cctx->role == ROLE_SCALAR)
+	at.now = scx_bpf_now();
+	cctx->started_at = at.now;
+	if (!was_sent) {
+		tctx = lookup_task(p);
+		if (!tctx)
+			return;
+		is_avx = tctx->habit.class == CLASS_AVX;
+		if (is_avx && has_waited)
+			stat_add(avx_wait_ns, at.now - tctx->queued_at);
+		if (is_avx && cctx->role == ROLE_SCALAR)
 			stat_add(in_place, 1);
+		hide_or_show(p, tctx, &at);
 	}
-	hide_or_show(p, tctx, cctx->started_at);
+	set_runs_avx(cctx, is_avx, at.now);
+	if (is_avx)
+		stat_add(avx_waits, 1);
 }
 
 void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
@@ -346,7 +379,6 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		return;
 	cctx->sent_away = 0;
 	cctx->ran_before = p->se.sum_exec_runtime;
-	cctx->accounted_ran = p->se.sum_exec_runtime;
 	if (traps())
 		arrive(p, cctx, has_waited);
 }
@@ -359,20 +391,19 @@ static void look_at(struct task_struct *p)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 	struct task_ctx *tctx = lookup_task(p);
-	u64 now = scx_bpf_now(), ran;
+	struct avx_moment at;
 
 	if (!tctx || !cctx)
 		return;
-	account_avx(cctx, now);
-	ran = ran_up_to(p, now);
-	if (tctx->quiet_until && ran >= tctx->quiet_until)
+	at = moment_of(p);
+	if (tctx->quiet_until && at.ran >= tctx->quiet_until)
 		end_quiet(p, tctx);
 	if (uses_wide_vectors(p))
-		saw_wide_vectors(p, tctx, ran);
-	ends_phase(p, tctx, BOUNDARY_TICK, ran);
-	cctx->runs_avx = tctx->habit.class == CLASS_AVX;
-	hide_or_show(p, tctx, now);
-	if (belongs_elsewhere(p, tctx, cctx->role == ROLE_AVX))
+		saw_wide_vectors(p, tctx, &at);
+	ends_phase(p, tctx, BOUNDARY_TICK, &at);
+	set_runs_avx(cctx, tctx->habit.class == CLASS_AVX, at.now);
+	hide_or_show(p, tctx, &at);
+	if (belongs_elsewhere(p, cctx))
 		scx_bpf_task_set_slice(p, 0);
 }
 
@@ -387,15 +418,12 @@ static void rescue_from(u64 id)
 	struct task_struct *p;
 	u32 scanned = 0;
 
-	if (!has_waiting(id))
-		return;
-
 	bpf_for_each(scx_dsq, p, id, 0) {
 		s32 cpu = id == AVX_QUEUE ? pick_idle_in(p, ROLE_AVX)
 					  : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 
 		if (cpu >= 0) {
-			wake_idle_cpu(cpu);
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 			stat_add(rescues, 1);
 			break;
 		}
@@ -415,51 +443,33 @@ static bool is_any_idle(void)
 
 void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 {
+	bool shared, avx;
+
 	if (traps())
 		look_at(curr);
-	if (!has_waiting(SHARED_QUEUE) && !(traps() && has_waiting(AVX_QUEUE)))
+	shared = has_waiting(SHARED_QUEUE);
+	avx = traps() && has_waiting(AVX_QUEUE);
+	if ((!shared && !avx) || !is_any_idle())
 		return;
-	if (!is_any_idle())
-		return;
-	rescue_from(SHARED_QUEUE);
-	if (traps())
+	if (shared)
+		rescue_from(SHARED_QUEUE);
+	if (avx)
 		rescue_from(AVX_QUEUE);
-}
-
-/*
- * The task is switched out; what it has in its registers is still there. Who goes to
- * sleep by itself is in the middle of a call, across which no register has to be kept:
- * only of an AVX task is that worth a look.
- */
-static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool runnable)
-{
-	bool is_wide = (runnable || cctx->runs_avx) && uses_wide_vectors(p);
-	struct task_ctx *tctx = cctx->runs_avx || is_wide ? lookup_task(p) : NULL;
-	u64 ran = p->se.sum_exec_runtime;
-
-	if (!tctx)
-		return;
-	account_avx(cctx, scx_bpf_now());
-	if (is_wide)
-		saw_wide_vectors(p, tctx, ran);
-	ends_phase(p, tctx, BOUNDARY_SWITCH, ran);
-}
-
-void BPF_STRUCT_OPS(avxspec_stopping, struct task_struct *p, bool runnable)
-{
-	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
-
-	if (!cctx)
-		return;
-	account(p, cctx);
-	if (traps())
-		depart(p, cctx, runnable);
 }
 
 /* The task leaves for another class, or for good: it no longer waits. */
 void BPF_STRUCT_OPS(avxspec_disable, struct task_struct *p)
 {
 	leave_queue(p);
+}
+
+/* This CPU is no longer ours, and what was the task that ran does not run. */
+static void goes_to_others(void)
+{
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+
+	if (cctx && cctx->runs_avx)
+		set_runs_avx(cctx, false, scx_bpf_now());
 }
 
 /*
@@ -471,6 +481,7 @@ void BPF_STRUCT_OPS(avxspec_disable, struct task_struct *p)
  */
 void BPF_STRUCT_OPS(avxspec_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
+	goes_to_others();
 	scx_bpf_reenqueue_local();
 }
 
@@ -480,8 +491,10 @@ void BPF_STRUCT_OPS(avxspec_cpu_release, s32 cpu, struct scx_cpu_release_args *a
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(avxspec_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	if (next->prio < FIRST_FAIR_PRIO && prev->prio >= FIRST_FAIR_PRIO)
+	if (next->prio < FIRST_FAIR_PRIO && prev->prio >= FIRST_FAIR_PRIO) {
+		goes_to_others();
 		scx_bpf_reenqueue_local_from_anywhere();
+	}
 	return 0;
 }
 
@@ -500,7 +513,6 @@ SCX_OPS_DEFINE(avxspec,
 	       .dispatch	= (void *)avxspec_dispatch,
 	       .running		= (void *)avxspec_running,
 	       .tick		= (void *)avxspec_tick,
-	       .stopping	= (void *)avxspec_stopping,
 	       .disable		= (void *)avxspec_disable,
 	       .cpu_release	= (void *)avxspec_cpu_release,
 	       .exit		= (void *)avxspec_exit,

@@ -20,6 +20,8 @@ mod decisions_test;
 #[cfg(test)]
 mod decode_test;
 #[cfg(test)]
+mod elf_test;
+#[cfg(test)]
 mod placement_test;
 #[cfg(test)]
 mod sizing_test;

@@ -6,6 +6,7 @@
  */
 #include "class.bpf.h"
 #include "decode.bpf.h"
+#include "elf.bpf.h"
 #include "fairness.bpf.h"
 #include "placement.bpf.h"
 #include "queues.bpf.h"
@@ -190,4 +191,14 @@ bool avx_is_kept(const struct avx_habit *habit, const struct avx_policy *policy,
 void avx_becomes_scalar(struct avx_habit *habit)
 {
 	becomes_scalar(habit);
+}
+
+bool avx_is_never_hidden_from(const struct avx_policy *policy, const struct avx_name *program)
+{
+	return is_never_hidden_from(policy, program);
+}
+
+bool avx_needs_x86_64_v4(const u32 note[NOTE_WORDS], u32 length)
+{
+	return needs_x86_64_v4(note, length);
 }

@@ -64,4 +64,9 @@ static const struct avx_policy *current_policy(void)
 	return &found->policy;
 }
 
+static u64 generation_of(const struct avx_policy *policy)
+{
+	return container_of(policy, struct avx_policy_in_force, policy)->generation;
+}
+
 #endif /* AVXSPEC_POLICY_BPF_H */

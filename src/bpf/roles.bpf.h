@@ -11,6 +11,8 @@
 #include "sizing.bpf.h"
 #include "state.bpf.h"
 
+extern const struct kernel_cpustat kernel_cpustat __ksym;
+
 /* How often the size of the set is looked at. */
 #define LOOK_NS (10 * 1000 * 1000ULL)
 
@@ -148,18 +150,20 @@ static bool approach(u32 size, u64 placement)
 	return cpu < 0 || nr_avx_cpus == size;
 }
 
-/* What all CPUs counted since the scheduler was loaded. */
+/* What all CPUs counted, the kernel's own account of its time among it. */
 static void sum_demand(struct avx_demand *sum)
 {
 	u32 zero = 0, cpu;
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct kernel_cpustat *times = bpf_per_cpu_ptr(&kernel_cpustat, cpu);
 		const struct avx_cpu_stats *stats;
 
 		stats = bpf_map_lookup_percpu_elem(&cpu_stats, &zero, cpu);
-		if (!stats)
+		if (!stats || !times)
 			continue;
-		sum->total_ns += stats->run_ns;
+		sum->total_ns += times->cpustat[CPUTIME_USER] + times->cpustat[CPUTIME_NICE] +
+				 times->cpustat[CPUTIME_SYSTEM];
 		sum->avx_ns += stats->avx_ns;
 		sum->wait_ns += stats->avx_wait_ns;
 		sum->nr_waits += stats->avx_waits;
@@ -236,6 +240,7 @@ static s32 start_looking(void)
 	if (!timer)
 		return -ENOENT;
 	looked_at = scx_bpf_now();
+	sum_demand(&seen);
 	err = bpf_timer_init(&timer->timer, &look_timers, CLOCK_MONOTONIC);
 	if (!err)
 		err = bpf_timer_set_callback(&timer->timer, look);
@@ -334,8 +339,8 @@ __noinline bool has_idle_in(struct task_struct *p __arg_trusted, u32 role)
 /* How many CPUs are tried for one that can be interrupted. */
 #define MAX_PREEMPT_TRIES 4
 
-/* An AVX core that runs other work makes room for @p. */
-__noinline int preempt_avx_core_for(struct task_struct *p __arg_trusted)
+/* An AVX core that runs other work makes room for @p; but not @spared. */
+__noinline int preempt_avx_core_for(struct task_struct *p __arg_trusted, s32 spared)
 {
 	const struct cpumask *mask = allowed_in(p, ROLE_AVX);
 	u32 try;
@@ -346,7 +351,7 @@ __noinline int preempt_avx_core_for(struct task_struct *p __arg_trusted)
 		s32 cpu = bpf_cpumask_any_distribute(mask);
 		const struct cpu_ctx *cctx = lookup_cpu(cpu);
 
-		if (cctx && !cctx->runs_avx) {
+		if (cctx && !cctx->runs_avx && cpu != spared) {
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 			stat_add(preempted, 1);
 			break;

@@ -67,20 +67,20 @@ struct {
 } processes SEC(".maps");
 
 struct cpu_ctx {
-	/* Of the task that runs there: since when, if that is known, and for how long
-	 * it had run before. */
+	/* Of the task that runs there: since when, if that is known, for how long it
+	 * had run before, and whether it is an AVX task. */
 	u64 started_at;
 	u64 ran_before;
-	/* How much of its running time, and up to when the time of AVX work is in the
-	 * statistics. */
-	u64 accounted_ran;
-	u64 accounted;
-	/* Who is to be queued elsewhere, and where, from ops.dispatch() to
-	 * ops.enqueue(). */
-	u64 sent_away;
-	u64 sent_to;
-	u32 role; /* enum avx_role */
 	bool runs_avx;
+	/* Up to when the time of AVX tasks is in the statistics. */
+	u64 accounted;
+	/* Who is to be queued elsewhere, from ops.dispatch() to ops.enqueue(), and who
+	 * was sent here from elsewhere; and whether they are AVX tasks. */
+	u64 sent_away;
+	u64 coming;
+	bool sends_avx;
+	bool avx_is_coming;
+	u32 role; /* enum avx_role */
 	/* How many AVX cores there are, of the core, cache or node of which this
 	 * is the first CPU. */
 	u32 core_avx;
@@ -154,6 +154,23 @@ static u64 ran_up_to(const struct task_struct *p, u64 now)
 	if (!cctx || !cctx->started_at || !vtime_before(cctx->started_at, now))
 		return p->se.sum_exec_runtime;
 	return cctx->ran_before + now - cctx->started_at;
+}
+
+/* What runs on this CPU is AVX work from now on, or none any more. */
+static void set_runs_avx(struct cpu_ctx *cctx, bool runs_avx, u64 now)
+{
+	if (cctx->runs_avx && vtime_before(cctx->accounted, now))
+		stat_add(avx_ns, now - cctx->accounted);
+	cctx->accounted = now;
+	cctx->runs_avx = runs_avx;
+}
+
+static void set_runs_avx_here(bool runs_avx, u64 now)
+{
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+
+	if (cctx)
+		set_runs_avx(cctx, runs_avx, now);
 }
 
 static bool is_avx_cpu(s32 cpu)

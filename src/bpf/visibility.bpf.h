@@ -16,8 +16,7 @@ extern u32 bpf_task_hide_xfeatures(struct task_struct *p, u32 what) __ksym __wea
 extern u64 bpf_current_xfeatures_in_use(void) __ksym __weak;
 extern void bpf_task_watch_syscalls(struct task_struct *p, bool on) __ksym __weak;
 
-/* The C library chooses its string functions before it sets up thread-local storage,
- * and everybody else looks for AVX-512 after that. */
+/* What the C library sets up thread-local storage with: see quiet.bpf.h. */
 #define SYS_ARCH_PRCTL 158
 #define ARCH_SET_FS 0x1002
 /* A program that does without is not kept waiting for longer. */
@@ -33,6 +32,20 @@ static bool traps(void)
 	return tier == AVX_TIER_TRAP;
 }
 
+/* Whether the operator wants the process to be left alone. */
+static void look_for_name(struct task_struct *p, struct avx_process *process,
+			  const struct avx_policy *policy)
+{
+	u64 generation = generation_of(policy);
+	struct avx_name name;
+
+	if (process->judged_by == generation)
+		return;
+	bpf_probe_read_kernel(&name, sizeof(name), p->group_leader->comm);
+	process->exempt = is_never_hidden_from(policy, &name);
+	process->judged_by = generation;
+}
+
 static void hide(struct task_struct *p, struct task_ctx *tctx, bool hidden)
 {
 	if (tctx->hidden == hidden)
@@ -41,11 +54,18 @@ static void hide(struct task_struct *p, struct task_ctx *tctx, bool hidden)
 	bpf_task_hide_xfeatures(p, hidden ? XFEATURES_AVX512 : 0);
 }
 
+/* This one, in the life of @p, which runs here. */
+static struct avx_moment moment_of(const struct task_struct *p)
+{
+	u64 now = scx_bpf_now();
+
+	return (struct avx_moment){ .ran = ran_up_to(p, now), .now = now };
+}
+
 /* @p begins or goes on to run on this CPU. */
-static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, u64 now)
+static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, const struct avx_moment *at)
 {
 	const struct avx_process *process;
-	struct avx_moment at;
 
 	if (tctx->habit.class == CLASS_AVX) {
 		hide(p, tctx, false);
@@ -55,33 +75,34 @@ static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, u64 now)
 	if (tctx->hidden)
 		return;
 	process = lookup_process(p);
-	at = (struct avx_moment){ .ran = ran_up_to(p, now), .now = now };
-	hide(p, tctx, process && is_to_be_hidden(process, &tctx->habit, &at));
+	hide(p, tctx, process && is_to_be_hidden(process, &tctx->habit, at));
 }
 
-/* @p is an AVX task from now on. */
+/* @p, which runs here, is an AVX task from now on. */
 static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
-			const struct avx_policy *policy, u64 ran)
+			const struct avx_policy *policy, const struct avx_moment *at)
 {
-	phase_begins(&tctx->phase, policy, ran);
+	phase_begins(&tctx->phase, policy, at->ran);
+	set_runs_avx_here(true, at->now);
 	bpf_task_watch_syscalls(p, true);
 	hide(p, tctx, false);
 }
 
-/* The end of a phase, if this is one. */
+/* The end of a phase of @p, which runs here, if this is one. */
 static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_boundary boundary,
-		       u64 ran)
+		       const struct avx_moment *at)
 {
 	const struct avx_policy *policy;
 
 	if (tctx->habit.class != CLASS_AVX)
 		return false;
 	policy = current_policy();
-	if (!policy || is_kept(&tctx->habit, policy, ran) ||
-	    !phase_is_over(&tctx->phase, policy, boundary, ran))
+	if (!policy || is_kept(&tctx->habit, policy, at->ran) ||
+	    !phase_is_over(&tctx->phase, policy, boundary, at->ran))
 		return false;
 
-	phase_ends(&tctx->phase, ran);
+	phase_ends(&tctx->phase, at->ran);
+	set_runs_avx_here(false, at->now);
 	becomes_scalar(&tctx->habit);
 	bpf_task_watch_syscalls(p, false);
 	stat_add(phases, 1);
@@ -95,7 +116,8 @@ static bool uses_wide_vectors(const struct task_struct *p)
 	       bpf_current_xfeatures_in_use() & XFEATURE_ZMM_HI256;
 }
 
-static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx, u64 ran)
+static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx,
+			     const struct avx_moment *at)
 {
 	bool was_avx = tctx->habit.class == CLASS_AVX;
 	const struct avx_policy *policy = current_policy();
@@ -103,11 +125,12 @@ static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx, u64 r
 
 	if (!process || !policy)
 		return;
-	wide_vectors_seen(process, &tctx->habit, ran);
+	look_for_name(p, process, policy);
+	wide_vectors_seen(process, &tctx->habit, at->ran);
 	if (was_avx)
-		phase_goes_on(&tctx->phase, ran);
+		phase_goes_on(&tctx->phase, at->ran);
 	else
-		begin_phase(p, tctx, policy, ran);
+		begin_phase(p, tctx, policy, at);
 	stat_add(samples, 1);
 }
 
@@ -140,8 +163,6 @@ __noinline int verdict_at(u64 ip, int trapnr)
 /* From exec until the C library has started. */
 static void begin_quiet(struct task_struct *p, struct task_ctx *tctx)
 {
-	if (p->thread_info.flags & THREAD_OF_32_BITS)
-		return;
 	tctx->quiet_until = p->se.sum_exec_runtime + QUIET_MAX_NS;
 	hide(p, tctx, true);
 	bpf_task_watch_syscalls(p, true);
@@ -172,11 +193,11 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 		return 0;
 
 	verdict = verdict_at(regs->ip, trapnr);
-	at.now = scx_bpf_now();
-	at.ran = ran_up_to(p, at.now);
+	at = moment_of(p);
 	tctx->hidden = false;
 	if (tctx->quiet_until)
 		end_quiet(p, tctx);
+	look_for_name(p, process, policy);
 	learn_from_fault(process, &tctx->habit, policy, verdict, &at);
 	if (verdict == VERDICT_WIDE)
 		stat_add(wide_faults, 1);
@@ -187,7 +208,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 
 	if (tctx->habit.class != CLASS_AVX)
 		return 0;
-	begin_phase(p, tctx, policy, at.ran);
+	begin_phase(p, tctx, policy, &at);
 	ensure_an_avx_core();
 	if (is_avx_cpu(bpf_get_smp_processor_id()))
 		return 0;
@@ -204,16 +225,19 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *tctx = lookup_task(p);
-	u64 now = scx_bpf_now();
+	struct avx_moment at;
 
-	if (tctx && tctx->quiet_until) {
+	if (!tctx)
+		return 0;
+	if (tctx->quiet_until) {
 		if (regs->orig_ax == SYS_ARCH_PRCTL && regs->di == ARCH_SET_FS)
 			end_quiet(p, tctx);
 		return 0;
 	}
-	if (!tctx || !ends_phase(p, tctx, BOUNDARY_SYSCALL, ran_up_to(p, now)))
+	at = moment_of(p);
+	if (!ends_phase(p, tctx, BOUNDARY_SYSCALL, &at))
 		return 0;
-	hide_or_show(p, tctx, now);
+	hide_or_show(p, tctx, &at);
 	return is_avx_cpu(bpf_get_smp_processor_id());
 }
 
@@ -221,21 +245,19 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 SEC("?tp_btf/sched_process_exec")
 int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
 {
+	const struct avx_policy *policy = current_policy();
 	struct task_ctx *tctx = lookup_task(p);
-	const struct avx_policy *policy;
 	struct avx_process *process;
 
 	process = bpf_task_storage_get(&processes, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!process || !tctx)
+	if (!process || !tctx || !policy)
 		return 0;
 	*process = (struct avx_process){};
 	tctx->habit = (struct avx_habit){};
 	tctx->phase = (struct avx_phase){};
 	tctx->hidden = false;
 	tctx->quiet_until = 0;
-	policy = current_policy();
-	if (policy && policy->quiet_library)
-		begin_quiet(p, tctx);
+	look_for_name(p, process, policy);
 	return 0;
 }
 

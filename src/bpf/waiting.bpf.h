@@ -61,29 +61,22 @@ static bool leave_queue(struct task_struct *p)
 }
 
 /* Measure the task by the clock of the queue @id from here on. */
-static void move_to_queue(struct task_ctx *tctx, u64 id, const struct queue_ctx *queue)
+static void move_to_queue(struct task_ctx *tctx, u64 id, const struct queue_ctx *old,
+			  const struct queue_ctx *queue)
 {
-	struct queue_ctx *old;
-
-	if (tctx->queue == id)
-		return;
-
-	old = lookup_queue(tctx->queue);
-	if (old)
-		tctx->vtime = vtime_rebase(tctx->vtime, old->clock, queue->clock);
+	tctx->vtime = vtime_rebase(tctx->vtime, old->clock, queue->clock);
 	tctx->queue = id;
 }
 
 /*
  * Charge @p for what it ran since it last paid, one slice at most: what it got beyond
- * that nobody else waited for. The clock of its queue follows.
+ * that nobody else waited for. The clock of its @queue follows.
  */
-static void settle(const struct task_struct *p, struct task_ctx *tctx)
+static void settle(const struct task_struct *p, struct task_ctx *tctx, struct queue_ctx *queue)
 {
 	u64 ran = p->se.sum_exec_runtime - tctx->settled, clock;
-	struct queue_ctx *queue = lookup_queue(tctx->queue);
 
-	if (!ran || !queue)
+	if (!ran)
 		return;
 	clock = clock_advance(queue->clock, tctx->vtime, tctx->overdue);
 	if (clock != queue->clock)
@@ -146,7 +139,7 @@ __noinline int take(u32 choice, s32 cpu, bool with_avx)
 	return take_private(cpu) || (with_avx && take_avx()) || take_shared();
 }
 
-/* The time until the running task would be due if it had to queue again now. */
+/* The time until the running task, which pays now, would be due if it had to queue again. */
 static __always_inline s64 running_due_in(const struct task_struct *p, struct task_ctx *tctx,
 					  u64 now)
 {
@@ -158,6 +151,7 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 	if (!queue)
 		return NOBODY_DUE;
 
+	settle(p, tctx, queue);
 	load = load_of(tctx->queue, queue);
 	vtime = vtime_bound(tctx->vtime, queue->clock, slice_for(&load));
 	due = due_of(vtime, queue->clock, now, p->scx.weight, &load);

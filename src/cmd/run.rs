@@ -9,13 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use scx_utils::compat;
 use tracing::{info, warn};
 
 use crate::agent::control;
 use crate::agent::policy::InForce;
 use crate::agent::preflight::Machine;
-use crate::agent::scheduler::{Ended, LoadOpts, Scheduler};
+use crate::agent::scheduler::{Ended, LoadOpts, Scheduler, kernel_has};
 use crate::agent::stats;
 use crate::bpf::intf::{avx_tier, avx_tier_AVX_TIER_TRAP};
 
@@ -25,10 +24,7 @@ const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
 pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts, mut in_force: InForce) -> Result<()> {
     let machine = Machine::look(Path::new("/"));
     machine.check()?;
-    let (tier, why) = machine.tier(
-        compat::ksym_exists(TELLS_OF_FIRST_USE).context("cannot read what the kernel offers")?,
-        opts.forced,
-    );
+    let (tier, why) = machine.tier(kernel_has(TELLS_OF_FIRST_USE)?, opts.forced);
     info!("{}: {why}", tier_name(tier));
 
     let shutdown = super::shutdown_flag()?;

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use libtest_mimic::{Conclusion, Failed, Trial};
 
-use crate::tools::results::{Circumstances, Figure, Results};
+use crate::tools::results::{Figure, Results};
 use crate::vm::kernel::Variant;
 use crate::vm::machine::Machine;
 use crate::vm::{Flavour, Guest, in_repository, slots};
@@ -93,15 +93,14 @@ fn record(conclusion: &Conclusion) -> Result<()> {
     if kernel.is_usual() || conclusion.has_failed() || ran != of_the_patch.count() as u64 {
         return Ok(());
     }
-    let figure = Figure {
-        name: format!("patch.tests_on_{}", kernel.name),
-        value: Some(conclusion.num_passed as f64),
-        unit: "tests".to_owned(),
-        bar: "all, and the kernel silent".to_owned(),
-        verdict: "ok".to_owned(),
-        command: format!("make test-kernels KERNELS={}", kernel.name),
-        circumstances: Circumstances::default(),
-    };
+    let figure = Figure::measured(
+        &format!("patch.tests_on_{}", kernel.name),
+        "tests",
+        "all, and the kernel silent".to_owned(),
+        format!("make test-kernels KERNELS={}", kernel.name),
+        Ok(conclusion.num_passed as f64),
+        |_| "ok",
+    );
     Results::record("kernels", vec![figure]).map(|_| ())
 }
 

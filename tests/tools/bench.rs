@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::results::{Circumstances, Figure, Results};
+use super::results::{Figure, Results};
 use crate::suite;
 use crate::suite::avx;
 use crate::suite::hiding::costs;
@@ -82,6 +82,18 @@ const BENCHES: &[Bench] = &[
         measure: avx::costs::evex_light_migrations,
     },
     Bench {
+        name: "sched.wide_on_scalar_share",
+        unit: "of all",
+        at_most: 0.001,
+        measure: avx::shares::wide_on_scalar_share,
+    },
+    Bench {
+        name: "sched.wide_on_scalar_evex",
+        unit: "of all",
+        at_most: 0.05,
+        measure: avx::shares::wide_on_scalar_evex,
+    },
+    Bench {
         name: "sched.scalar_program_ratio",
         unit: "of the kernel's",
         at_most: 1.02,
@@ -131,21 +143,14 @@ pub fn bench(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn take(bench: &Bench) -> Figure {
-    let measured = (bench.measure)();
-    let (value, verdict) = match measured {
-        Ok(value) if value <= bench.at_most => (Some(value), "ok".to_owned()),
-        Ok(value) => (Some(value), "short".to_owned()),
-        Err(error) => (None, format!("failed: {error:#}")),
-    };
-    Figure {
-        name: bench.name.to_owned(),
-        value,
-        unit: bench.unit.to_owned(),
-        bar: format!("at most {}", bench.at_most),
-        verdict,
-        command: format!("make bench ONLY={}", bench.name),
-        circumstances: Circumstances::default(),
-    }
+    Figure::measured(
+        bench.name,
+        bench.unit,
+        format!("at most {}", bench.at_most),
+        format!("make bench ONLY={}", bench.name),
+        (bench.measure)(),
+        |value| if value <= bench.at_most { "ok" } else { "short" },
+    )
 }
 
 fn row(figure: &Figure) -> String {

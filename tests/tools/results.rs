@@ -30,6 +30,32 @@ pub struct Figure {
     pub circumstances: Circumstances,
 }
 
+impl Figure {
+    /// What came of a measurement that takes `command`; `judge` says what it is worth.
+    pub fn measured(
+        name: &str,
+        unit: &str,
+        bar: String,
+        command: String,
+        measured: Result<f64>,
+        judge: impl FnOnce(f64) -> &'static str,
+    ) -> Self {
+        let (value, verdict) = match measured {
+            Ok(value) => (Some(value), judge(value).to_owned()),
+            Err(error) => (None, format!("failed: {error:#}")),
+        };
+        Self {
+            name: name.to_owned(),
+            value,
+            unit: unit.to_owned(),
+            bar,
+            verdict,
+            command,
+            circumstances: Circumstances::default(),
+        }
+    }
+}
+
 /// Where and when, and of what.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Circumstances {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::results::{Circumstances, Figure, Results};
+use super::results::{Figure, Results};
 use crate::suite::hiding::{registers, selftests};
 use crate::suite::{hotplug, stress};
 
@@ -85,23 +85,15 @@ pub fn soak(arguments: &Arguments) -> Result<ExitCode> {
             continue;
         }
         eprintln!("rig: {name} begins");
-        let (value, verdict) = match run() {
-            Ok(value) => (Some(value), "ok".to_owned()),
-            Err(error) => (None, format!("failed: {error:#}")),
-        };
+        let command = format!("cargo rig soak {}", command_line(arguments));
+        let figure = Figure::measured(name, unit, bar, command, run(), |_| "ok");
         println!(
-            "{name:28} {:>12} {unit:14} {bar:28} {verdict}",
-            value.map_or("-".to_owned(), |value| value.to_string())
+            "{name:28} {:>12} {unit:14} {:28} {}",
+            figure.value.map_or("-".to_owned(), |value| value.to_string()),
+            figure.bar,
+            figure.verdict
         );
-        fresh.push(Figure {
-            name: name.to_owned(),
-            value,
-            unit: unit.to_owned(),
-            bar,
-            verdict,
-            command: format!("cargo rig soak {}", command_line(arguments)),
-            circumstances: Circumstances::default(),
-        });
+        fresh.push(figure);
     }
     let all_good = fresh.iter().all(|figure| figure.verdict == "ok");
     Results::record("soak", fresh)?;

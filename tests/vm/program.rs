@@ -11,25 +11,27 @@ use super::process::{output_of, text_of, version_of};
 
 /// The static program made of `source`.
 pub fn compile(source: &Path) -> Result<PathBuf> {
-    compile_for("-m64", source)
+    compile_with(&["-static"], source)
 }
 
 /// A program of 32 bits.
 pub fn compile_compat(source: &Path) -> Result<PathBuf> {
-    compile_for("-m32", source)
+    compile_with(&["-m32", "-static"], source)
 }
 
-fn compile_for(abi: &str, source: &Path) -> Result<PathBuf> {
+/// The same with these arguments for the compiler.
+pub fn compile_with(arguments: &[&str], source: &Path) -> Result<PathBuf> {
     let name = source.file_stem().context("a source has a name")?;
     let key = Key::new()
         .text_part("program", &name.to_string_lossy())
-        .text_part("abi", abi)
+        .text_part("arguments", &arguments.join(" "))
         .text_part("compiler", &version_of("gcc")?);
     let key = files_read_for(source, &[])?.iter().try_fold(key, |key, file| key.file_part(file))?;
     let made = Cache::open()?.artefact("programs", &key, |dir| {
         output_of(
             Command::new("gcc")
-                .args([abi, "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+                .args(arguments)
+                .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
                 .arg(dir.join(name))
                 .arg(source),
         )?;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the scheduler costs, in instructions that the emulator counts.
 
+use std::sync::OnceLock;
+
 use anyhow::{Result, ensure};
 
 use crate::suite::counts::{Counts, counts_of, mean_of};
@@ -53,16 +55,27 @@ fn switch_under_the_least_scheduler() -> Result<f64> {
 /// What it takes to move a task to an AVX core before its first wide instruction, and
 /// away with its next system call: kernel instructions on all CPUs for each way.
 pub fn migration_instructions() -> Result<f64> {
-    Ok(cost_of_migrations()?.by_fault)
+    Ok(migrations()?.by_fault)
 }
 
 /// The same over what it takes when the program does it by itself.
 pub fn migration_vs_setaffinity() -> Result<f64> {
-    let cost = cost_of_migrations()?;
+    let cost = migrations()?;
     Ok(cost.by_fault / cost.by_hand)
 }
 
+/// Both figures are of one run, which is expensive.
+fn migrations() -> Result<Migrations> {
+    static MEASURED: OnceLock<Migrations> = OnceLock::new();
+    if let Some(migrations) = MEASURED.get() {
+        return Ok(*migrations);
+    }
+    let measured = measure_migrations()?;
+    Ok(*MEASURED.get_or_init(|| measured))
+}
+
 /// Kernel instructions for each migration.
+#[derive(Clone, Copy)]
 struct Migrations {
     by_fault: f64,
     by_hand: f64,
@@ -72,7 +85,7 @@ struct Migrations {
 const SCALAR_LIBRARY: &str = "export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW";
 
 /// Less what the same loop takes where nobody is moved, under the same scheduler.
-fn cost_of_migrations() -> Result<Migrations> {
+fn measure_migrations() -> Result<Migrations> {
     let under_ours = |avx_cpus: u32| {
         script(&format!(
             "{SCALAR_LIBRARY}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where AVX work is done under the policy that nobody chose, by the counts of the emulator.
+
+use anyhow::{Result, ensure};
+
+use super::{CPUS, user_rows, wide_work};
+use crate::suite::counts::counts_of;
+use crate::suite::{scheduler_guest, script};
+use crate::vm::{Bochs, Flavour, census, in_repository, program};
+
+/// What fraction of the wide instructions is executed on scalar CPUs, of a program that
+/// starts under the scheduler.
+pub fn wide_on_scalar_share() -> Result<f64> {
+    wide_on_scalar("start_scheduler --stats 0.05", PHASES)
+}
+
+/// The same of one that ran before it, and so has string functions with the encoding of
+/// AVX-512 from the C library.
+pub fn wide_on_scalar_evex() -> Result<f64> {
+    wide_on_scalar(PHASES, "start_scheduler --stats 0.05")
+}
+
+/// As many threads as CPUs: string functions, two million instructions of scalar work, a
+/// tenth of that with wide vectors, a system call, and so on.
+const PHASES: &str = "phases 4 1000000 20000 2000 string & phases=$!";
+
+const FEWEST_WIDE: u64 = 10_000_000;
+
+/// Long after the first wide instruction, for a tenth of a second.
+fn wide_on_scalar(first: &str, second: &str) -> Result<f64> {
+    let outcome = scheduler_guest(Bochs::cpus(CPUS).at_a_servers_pace(), Flavour::Patched)?
+        .program(&census::oraclectl()?)
+        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+        .command(&script(&format!(
+            "{first}
+             {second}
+             sleep 0.3
+             before=$(wc -l </tmp/scheduler.out)
+             oraclectl run -- sleep 0.1 >/tmp/counted
+             tail -n +$((before + 1)) /tmp/scheduler.out >/tmp/meanwhile
+             kill $phases
+             stop_scheduler
+             sed -n 's/.*, \\([0-9]*\\) AVX cores for.*/\\1/p' /tmp/meanwhile | sort -n |
+                 sed -n '1s/^/fewest_avx_cores=/p'"
+        )))
+        .command("cat /tmp/counted")
+        .limit(900)
+        .boot()?;
+    // Those that are AVX cores all the time: CPUs with high numbers come first.
+    let avx_cores = counts_of(&outcome, 0)?["fewest_avx_cores"] as usize;
+    let (on_scalar, all) = wide_work(&user_rows(outcome.stdout(1)?)?, CPUS - avx_cores);
+    ensure!(all >= FEWEST_WIDE, "{all} wide instructions");
+    eprintln!("rig: {on_scalar} of {all} wide instructions beside {avx_cores} AVX cores");
+    Ok(on_scalar as f64 / all as f64)
+}
