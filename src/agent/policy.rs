@@ -20,6 +20,7 @@ pub fn standard() -> avx_policy {
     avx_policy {
         scalar_penalty_ns: 20 * MS,
         stranded_ns: 50 * MS,
+        steal_ns: 5 * MS,
         sizing: intf::avx_sizing_method_SIZING_CONTROLLER.into(),
         avx_cpus: 2,
         share_alpha: 32,
@@ -90,7 +91,7 @@ macro_rules! knob {
     };
 }
 
-const KNOBS: [Knob; 22] = [
+const KNOBS: [Knob; 23] = [
     knob!(
         "sizing",
         sizing,
@@ -138,6 +139,12 @@ const KNOBS: [Knob; 22] = [
         stranded_ns,
         Time(0..=S),
         "how long AVX work must have been due to be taken by a scalar CPU"
+    ),
+    knob!(
+        "steal",
+        steal_ns,
+        Time(0..=S),
+        "how long a task must have been due to be taken by a CPU of another cache that is not idle"
     ),
     knob!(
         "return",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The life of the BPF scheduler: load, attach, run until it ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -184,10 +184,12 @@ fn configure(
     let nr_cpu_ids = u32::try_from(*NR_CPU_IDS).context("too many CPUs")?;
     rodata.nr_cpu_ids = nr_cpu_ids;
     rodata.cpus_per_core = places.values().map(|place| place.core_cpus).max().unwrap_or(1);
+    let llcs: BTreeSet<u32> = places.values().map(|place| place.llc).collect();
+    rodata.nr_llcs = u32::try_from(llcs.len()).context("too many caches")?;
     rodata.tier = tier;
     rodata.checks_policies = opts.check_policies;
 
-    let queues = nr_cpu_ids + intf::avx_queue_ids_FIRST_PRIVATE_QUEUE;
+    let queues = nr_cpu_ids * intf::avx_queue_kind_NR_QUEUE_KINDS;
     skel.maps.queues.set_max_entries(queues).context("cannot size the queues")?;
     skel.maps.cpus.set_max_entries(nr_cpu_ids).context("cannot size the map of CPUs")?;
     skel.maps.topology.set_max_entries(nr_cpu_ids).context("cannot size the topology")?;

@@ -41,13 +41,17 @@ fn name_by_first_cpu(
         cpus.iter().find(|(_, groups)| groups[group] == id).map_or(0, |(&cpu, _)| cpu)
     };
     let is_usable = |cpu: u32| !isolated.contains(&cpu);
+    let llcs: BTreeSet<u32> = cpus.values().map(|groups| first(1, groups[1])).collect();
+    let next_llc = |llc: u32| llcs.range(llc + 1..).chain(&llcs).next().copied().unwrap_or(llc);
     let place = |(&cpu, groups): (&u32, &[usize; 3])| {
         let siblings = cpus.iter().filter(|(other, of)| of[0] == groups[0] && is_usable(**other));
         let place = avx_topology {
             core: first(0, groups[0]),
             llc: first(1, groups[1]),
+            next_llc: next_llc(first(1, groups[1])),
             node: first(2, groups[2]),
             core_cpus: siblings.count() as u32,
+            online: 1,
             usable: u32::from(is_usable(cpu)),
         };
         (cpu, place)
@@ -73,5 +77,7 @@ mod tests {
             found,
             [(0, 0, 0, 0, 2, 1), (2, 2, 2, 2, 1, 1), (3, 0, 0, 0, 2, 1), (4, 2, 2, 2, 1, 0)]
         );
+        let ring: Vec<_> = places.values().map(|at| (at.llc, at.next_llc)).collect();
+        assert_eq!(ring, [(0, 2), (2, 0), (0, 2), (2, 0)]);
     }
 }

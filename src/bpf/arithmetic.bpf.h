@@ -15,6 +15,12 @@ static __always_inline u64 at_most(u64 n, u64 limit)
 	return n < limit ? n : limit;
 }
 
+/* Of times that are estimated, which may be a little before what they are measured from. */
+static __always_inline u64 since(u64 then, u64 now)
+{
+	return now > then ? now - then : 0;
+}
+
 static __always_inline u64 at_least_one(u64 n)
 {
 	return at_least(n, 1);

@@ -126,7 +126,7 @@ static __always_inline bool is_never_hidden_from(const struct avx_policy *policy
 static __always_inline bool used_wide_lately(const struct avx_habit *habit,
 					     const struct avx_policy *policy, u64 ran)
 {
-	return habit->wide_before && ran - habit->wide_at <= policy->mixed_memory_ns;
+	return habit->wide_before && since(habit->wide_at, ran) <= policy->mixed_memory_ns;
 }
 
 static __always_inline void becomes_avx(struct avx_habit *habit)

@@ -331,6 +331,21 @@ fn a_mixed_task_that_stops_to_be_one_is_let_go() {
     assert!(!task.habit.mixed && task.scalar_on_avx <= 400 * MS, "{task:?}");
 }
 
+/// For how long a task ran is estimated; a little less than before is no time at all.
+#[test]
+fn a_phase_is_not_over_before_it_began() {
+    let policy = policy::standard();
+    let mut phase = Phase::default();
+    avx_phase_begins(&mut phase, &policy, MS);
+    for boundary in [SWITCH, TICK] {
+        assert!(!avx_phase_is_over(&phase, &policy, boundary, MS - 1));
+    }
+    let mut habit = Habit::default();
+    avx_wide_vectors_seen(&mut Process::default(), &mut habit, MS);
+    habit.mixed = true;
+    assert!(avx_is_kept(&habit, &policy, MS - 1));
+}
+
 /// Quick alternation is worth no moves: they are bounded by the retries.
 #[test]
 fn nobody_plays_ping_pong() {

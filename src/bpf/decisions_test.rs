@@ -44,6 +44,8 @@ const SHARED: u32 = 1;
 const AVX: u32 = 2;
 const PRIVATE: u32 = 3;
 
+const KINDS: u32 = intf::avx_queue_kind_NR_QUEUE_KINDS;
+
 mod native {
     use super::{Due, Load, Tagged};
 
@@ -57,7 +59,7 @@ mod native {
         pub safe fn avx_clock_advance(clock: u64, started: u64, overdue: bool) -> u64;
         pub safe fn avx_lasting_weight(weight: u64, just_woken: bool) -> u64;
         pub safe fn avx_due_of(vtime: u64, clock: u64, now: u64, weight: u64, load: &Load) -> Due;
-        pub safe fn avx_queue_of(only_cpu: i32) -> u64;
+        pub safe fn avx_queue_of(cpu: u32, kind: u32) -> u64;
         pub safe fn avx_choose_next(prev: i64, shared: i64, avx: i64, private: i64) -> u32;
         pub safe fn avx_only_choice(shared: bool, avx: bool, private: bool) -> u32;
         pub safe fn avx_tagged(due_at: u64, id: u64, with_weight: bool) -> Tagged;
@@ -164,10 +166,11 @@ proptest! {
     }
 
     #[test]
-    fn each_cpu_has_its_own_queue(cpus in prop::collection::btree_set(0i32..8192, 2..50)) {
-        let queues: BTreeSet<u64> = cpus.iter().map(|&cpu| avx_queue_of(cpu)).collect();
-        prop_assert_eq!(queues.len(), cpus.len());
-        prop_assert!(!queues.contains(&avx_queue_of(-1)));
+    fn each_cpu_has_its_own_queues(cpus in prop::collection::btree_set(0u32..8192, 2..50)) {
+        let of = |&cpu| (0..KINDS).map(move |kind| avx_queue_of(cpu, kind));
+        let queues: BTreeSet<u64> = cpus.iter().flat_map(of).collect();
+        prop_assert_eq!(queues.len(), cpus.len() * KINDS as usize);
+        prop_assert!(queues.last().is_some_and(|&last| last < 8192 * u64::from(KINDS)));
     }
 
     #[test]
@@ -179,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn a_due_time_says_where_its_task_counts(at: u64, id in 0u64..2 + 8192, with_weight: bool) {
+    fn a_due_time_says_where_its_task_counts(at: u64, id in 0u64..8192 * u64::from(KINDS), with_weight: bool) {
         let tagged = avx_tagged(at, id, with_weight);
         prop_assert!(tagged.is_counted);
         prop_assert_eq!((tagged.id, tagged.with_weight), (id, with_weight));

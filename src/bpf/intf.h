@@ -42,11 +42,12 @@ enum avx_limits {
 #define AVX_WAIT_MAX_S 5
 #define AVX_WAIT_MAX_NS (AVX_WAIT_MAX_S * 1000ULL * 1000 * 1000)
 
-/* The queues; the private ones of all CPUs follow. */
-enum avx_queue_ids {
-	SHARED_QUEUE,
-	AVX_QUEUE,
-	FIRST_PRIVATE_QUEUE,
+/* The queues of a CPU; those that a cache has belong to its first CPU. */
+enum avx_queue_kind {
+	QUEUE_PRIVATE, /* of tasks that may use this CPU only */
+	QUEUE_SHARED,  /* ... that may move */
+	QUEUE_AVX,     /* ... that are to move to AVX cores */
+	NR_QUEUE_KINDS,
 };
 
 /* How AVX work is found out about, from the best way to none. */
@@ -60,8 +61,10 @@ struct avx_topology {
 	u32 core;
 	u32 llc;
 	u32 node;
+	u32 next_llc;  /* all caches in a ring */
 	u32 core_cpus; /* usable CPUs of its core */
-	u32 usable;    /* may be an AVX core: online, and not isolated */
+	u32 online;
+	u32 usable; /* may be an AVX core: online, and not isolated */
 };
 
 /* Fractions are in units of 1/1024. */
@@ -105,6 +108,9 @@ struct avx_policy {
 	 * on an AVX core, and AVX work to be taken by a scalar CPU: 0 to 1 s (ns) */
 	u64 scalar_penalty_ns;
 	u64 stranded_ns;
+	/* For how long a task must have been due to be taken by a CPU of another
+	 * cache that has work of its own: 0 to 1 s (ns) */
+	u64 steal_ns;
 
 	/* How many AVX cores: enum avx_sizing_method */
 	u64 sizing;

@@ -34,7 +34,7 @@ __noinline s32 pick_idle_for_scalar(struct task_struct *p __arg_trusted)
 /* A CPU that serves the queue @id and idles, or a negative number. */
 __noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 only_cpu)
 {
-	if (id == AVX_QUEUE)
+	if (is_avx_queue(id))
 		return pick_idle_in(p, ROLE_AVX);
 	if (only_cpu < 0)
 		return pick_idle_for_scalar(p);
@@ -44,28 +44,49 @@ __noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 onl
 /* Where @p waits, and on an AVX core if it needs one and may use one. */
 static u64 queue_for(struct task_struct *p, const struct task_ctx *tctx, s32 only_cpu)
 {
-	if (only_cpu < 0 && tctx->habit.class == CLASS_AVX && may_use_avx_core(p))
-		return AVX_QUEUE;
-	return queue_of(only_cpu);
+	if (only_cpu >= 0)
+		return private_queue(only_cpu);
+	if (tctx->habit.class == CLASS_AVX && may_use_avx_core(p))
+		return avx_queue(avx_llc_of(p));
+	return shared_queue(llc_of(p));
+}
+
+/* A queue of its own, and those of its cache if it is the first there. */
+static s32 init_cpu(u32 cpu)
+{
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
+	struct queue_ctx *private = lookup_queue(private_queue(cpu)), *shared;
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+	s32 err;
+
+	if (!place || !cctx || !private)
+		return -ENOENT;
+	cctx->llc = place->llc;
+	cctx->other_llc = place->llc;
+	cctx->shared_llc = place->llc;
+	cctx->avx_llc = place->llc;
+	private->nr_cpus = 1;
+	shared = lookup_queue(shared_queue(place->llc));
+	if (place->online && shared)
+		shared->nr_cpus++;
+
+	err = scx_bpf_create_dsq(private_queue(cpu), -1);
+	if (!err && place->online && place->llc == cpu)
+		err = scx_bpf_create_dsq(shared_queue(cpu), -1);
+	if (!err && place->online && place->llc == cpu)
+		err = scx_bpf_create_dsq(avx_queue(cpu), -1);
+	return err;
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 {
-	u32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu;
-	int err;
+	u32 cpu;
+	s32 err;
 
-	err = scx_bpf_create_dsq(SHARED_QUEUE, -1);
-	if (!err)
-		err = scx_bpf_create_dsq(AVX_QUEUE, -1);
-	if (err) {
-		scx_bpf_error("cannot create the shared queues: error %d", err);
-		return err;
-	}
-
-	bpf_for(cpu, 0, nr_cpus) {
-		err = scx_bpf_create_dsq(private_queue(cpu), -1);
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		err = init_cpu(cpu);
 		if (err) {
-			scx_bpf_error("cannot create the queue of CPU %d: error %d", cpu, err);
+			scx_bpf_error("cannot create the queues of CPU %d: error %d", cpu, err);
 			return err;
 		}
 	}
@@ -83,13 +104,14 @@ s32 BPF_STRUCT_OPS(avxspec_init_task, struct task_struct *p, struct scx_init_tas
 /* A task enters with neither credit nor debt. */
 void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 {
-	struct queue_ctx *queue = lookup_queue(SHARED_QUEUE);
+	u64 id = shared_queue(llc_of(p));
+	struct queue_ctx *queue = lookup_queue(id);
 	struct task_ctx *tctx = lookup_task(p);
 
 	if (!tctx || !queue)
 		return;
 
-	tctx->queue = SHARED_QUEUE;
+	tctx->queue = id;
 	tctx->vtime = queue->clock;
 	tctx->settled = p->se.sum_exec_runtime;
 }
@@ -147,19 +169,17 @@ static bool goes_to(struct task_struct *p, s32 idle_cpu, u64 enq_flags)
 static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
-	bool is_avx;
-	s32 idle;
+	struct cpu_ctx *other;
 
 	if (!cctx || cctx->sent_away != (u64)p)
 		return false;
 	cctx->sent_away = 0;
-	is_avx = cctx->sends_avx;
-	idle = pick_idle_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
-	cctx = lookup_cpu(idle);
-	if (!cctx || !goes_to(p, idle, enq_flags))
+	other = lookup_cpu(cctx->sent_to);
+	if (!other || !goes_to(p, cctx->sent_to, enq_flags))
 		return false;
-	cctx->coming = (u64)p;
-	cctx->avx_is_coming = is_avx;
+	other->coming = (u64)p;
+	other->avx_is_coming = cctx->sends_avx;
+	other->coming_since = cctx->accounted;
 	return true;
 }
 
@@ -183,11 +203,11 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 only_cpu;
 
 	leave_queue(p);
-	if (nr_avx_cpus && goes_where_it_belongs(p, enq_flags))
+	if (traps() && goes_where_it_belongs(p, enq_flags))
 		return;
 	tctx = lookup_task(p);
 	only_cpu = only_cpu_of(p);
-	id = tctx ? queue_for(p, tctx, only_cpu) : SHARED_QUEUE;
+	id = tctx ? queue_for(p, tctx, only_cpu) : 0;
 	if (may_find_idle(only_cpu, enq_flags) &&
 	    goes_to(p, pick_idle_of(p, id, only_cpu), enq_flags))
 		return;
@@ -203,7 +223,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	if (old != queue)
 		move_to_queue(tctx, id, old, queue);
 
-	load = load_of(id, queue);
+	load = load_of(queue);
 	slice = slice_for(&load);
 	tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
 	tctx->queued_at = scx_bpf_now();
@@ -216,7 +236,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	tag = join_queue(tctx, id, queue, weight);
 	scx_bpf_dsq_insert_vtime(p, id, slice, tagged(due.at, tag), enq_flags);
 
-	if (id == AVX_QUEUE) {
+	if (is_avx_queue(id)) {
 		/* The CPU that @p leaves has just decided who is next there. */
 		preempt_avx_core_for(p,
 				     enq_flags & SCX_ENQ_WAKEUP ? -1 : bpf_get_smp_processor_id());
@@ -228,12 +248,12 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-static void run_on(struct task_struct *p, struct task_ctx *tctx)
+static void run_on(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cctx)
 {
 	struct queue_ctx *queue = lookup_queue(tctx->queue);
 
 	if (queue) {
-		struct avx_load load = load_of(tctx->queue, queue);
+		struct avx_load load = load_of(queue);
 		u64 slice = slice_for(&load);
 
 		tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
@@ -241,6 +261,8 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx)
 	}
 	tctx->overdue = false;
 	stat_add(kept, 1);
+	if (cctx->runs_avx && cctx->role == ROLE_SCALAR)
+		stat_add(in_place, 1);
 }
 
 /*
@@ -256,12 +278,23 @@ static bool belongs_elsewhere(struct task_struct *p, const struct cpu_ctx *cctx)
 	return cctx->role == ROLE_AVX && has_idle_in(p, ROLE_SCALAR);
 }
 
-/* The kernel queues @p anew, even if nobody else is here. */
-static void send_away(const struct task_struct *p, struct cpu_ctx *cctx)
+/* The same, and @p leaves: the kernel queues it anew, even if nobody else is here. */
+static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
 {
+	bool is_avx = cctx->runs_avx;
+	s32 idle;
+
+	if (!nr_avx_cpus || is_avx == (cctx->role == ROLE_AVX) || only_cpu_of(p) >= 0)
+		return false;
+	idle = pick_idle_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
+	if (idle < 0 && !(is_avx && may_use_avx_core(p)))
+		return false;
+
 	cctx->sent_away = (u64)p;
-	cctx->sends_avx = cctx->runs_avx;
+	cctx->sends_avx = is_avx;
+	cctx->sent_to = idle;
 	cctx->runs_avx = false;
+	return true;
 }
 
 /*
@@ -289,12 +322,17 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
  * it may stay. Time for which nobody else waited costs @prev nothing: it took nothing
  * from anyone.
  */
-static bool take_next(s32 cpu, bool is_avx, const struct task_struct *prev, struct task_ctx *tctx)
+static bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *prev,
+		      struct task_ctx *tctx)
 {
-	bool shared = has_waiting(SHARED_QUEUE), private = has_waiting(private_queue(cpu));
-	bool avx = traps() && has_waiting(AVX_QUEUE);
+	bool shared, avx, private = has_waiting(private_queue(cpu));
 	enum avx_choice choice = CHOOSE_PREV;
 	s64 running = NOBODY_DUE;
+
+	if (nr_llcs > 1)
+		look_around(cpu, !tctx && !private);
+	shared = has_waiting(shared_queue(cctx->shared_llc));
+	avx = traps() && has_waiting(avx_queue(cctx->avx_llc));
 
 	if (!shared && !private && !avx) {
 		if (tctx)
@@ -304,11 +342,12 @@ static bool take_next(s32 cpu, bool is_avx, const struct task_struct *prev, stru
 
 	if (tctx)
 		running = running_due_in(prev, tctx, scx_bpf_now());
-	else if (is_avx || !avx)
+	else if (cctx->role == ROLE_AVX || !avx)
 		choice = only_choice(shared, avx, private);
 	if (choice == CHOOSE_PREV)
-		choice = first_on(cpu, running, is_avx);
-	return choice != CHOOSE_PREV && take(choice, cpu, is_avx);
+		choice = first_on(cpu, cctx, running);
+	return choice != CHOOSE_PREV &&
+	       take(choice, cpu, cctx->role == ROLE_AVX, cctx->shared_llc, cctx->avx_llc);
 }
 
 /* The slice of @prev is over, or it went to sleep. */
@@ -322,16 +361,14 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!cctx)
 		return;
-	if (may_stay && belongs_elsewhere(prev, cctx)) {
-		send_away(prev, cctx);
+	if (may_stay && sends_away(prev, cctx))
 		prev = NULL;
-	} else if (may_stay) {
+	else if (may_stay)
 		tctx = lookup_task(prev);
-	}
 
-	is_taken = take_next(cpu, cctx->role == ROLE_AVX, prev, tctx);
+	is_taken = take_next(cpu, cctx, prev, tctx);
 	if (tctx && !is_taken)
-		run_on(prev, tctx);
+		run_on(prev, tctx, cctx);
 	else if (prev && traps())
 		depart(prev, cctx, is_runnable);
 }
@@ -352,7 +389,8 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 	if (!nr_avx_cpus && !cctx->runs_avx)
 		return;
 
-	at.now = scx_bpf_now();
+	/* An AVX task may as well be on an AVX core since it left: a clock is expensive. */
+	at.now = was_sent && is_avx ? cctx->coming_since : scx_bpf_now();
 	cctx->started_at = at.now;
 	if (!was_sent) {
 		tctx = lookup_task(p);
@@ -419,8 +457,8 @@ static void rescue_from(u64 id)
 	u32 scanned = 0;
 
 	bpf_for_each(scx_dsq, p, id, 0) {
-		s32 cpu = id == AVX_QUEUE ? pick_idle_in(p, ROLE_AVX)
-					  : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		s32 cpu = is_avx_queue(id) ? pick_idle_in(p, ROLE_AVX)
+					   : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 
 		if (cpu >= 0) {
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -441,20 +479,31 @@ static bool is_any_idle(void)
 	return !none;
 }
 
-void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
+static void rescue_at(u32 llc)
 {
-	bool shared, avx;
+	bool shared = has_waiting(shared_queue(llc)), avx = traps() && has_waiting(avx_queue(llc));
 
-	if (traps())
-		look_at(curr);
-	shared = has_waiting(SHARED_QUEUE);
-	avx = traps() && has_waiting(AVX_QUEUE);
 	if ((!shared && !avx) || !is_any_idle())
 		return;
 	if (shared)
-		rescue_from(SHARED_QUEUE);
+		rescue_from(shared_queue(llc));
 	if (avx)
-		rescue_from(AVX_QUEUE);
+		rescue_from(avx_queue(llc));
+}
+
+void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
+{
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+
+	if (traps())
+		look_at(curr);
+	if (!cctx)
+		return;
+	rescue_at(cctx->llc);
+	if (nr_llcs > 1) {
+		cctx->other_llc = llc_after(cctx->other_llc);
+		rescue_at(cctx->other_llc);
+	}
 }
 
 /* The task leaves for another class, or for good: it no longer waits. */

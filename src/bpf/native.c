@@ -53,9 +53,9 @@ struct avx_due avx_due_of(u64 vtime, u64 clock, u64 now, u64 weight, const struc
 	return due_of(vtime, clock, now, weight, load);
 }
 
-u64 avx_queue_of(s32 only_cpu)
+u64 avx_queue_of(u32 cpu, u32 kind)
 {
-	return queue_of(only_cpu);
+	return queue_of(cpu, kind);
 }
 
 u32 avx_choose_next(s64 prev, s64 shared, s64 avx, s64 private)

@@ -8,13 +8,18 @@
  * the kernel empties them before it asks for anything else: two busy tasks
  * bound to one CPU would lock out everybody who could only run there.
  *
- * Mechanism. Tasks that may move wait in one shared queue, and AVX tasks that may
- * use an AVX core in another. Tasks that may use one CPU only wait in the private
- * queue of that CPU. All are sorted by the time at which a task is due, a time on
- * the wall, so a CPU compares the heads and takes what is due first. An AVX core
+ * Mechanism. Each last-level cache has a shared queue, where tasks wait that may move,
+ * and one for AVX tasks that may use an AVX core. Tasks that may use one CPU only wait in
+ * the private queue of that CPU. All are sorted by the time at which a task is due, a time
+ * on the wall, so a CPU compares the heads and takes what is due first. An AVX core
  * gives AVX work a head start; a scalar CPU takes AVX work only if it has been due
- * for very long, as when the last AVX core that a task may use is none any more. The
- * id of a queue is its index in the map that holds the queues' clocks.
+ * for very long, as when the last AVX core that a task may use is none any more.
+ *
+ * A CPU that would be idle takes what waits for any cache. One that is not looks at one
+ * other cache each time, all in turn, and takes what has been due there for a while: so
+ * every queue is emptied by whoever may, and no cache is much slower than another.
+ *
+ * The id of a queue is its index in the map that holds the queues' clocks.
  *
  * Who waits is counted, and whoever begins to run is to be taken off the count. The
  * kernel keeps the due time with the task, so its last bits say where the task
@@ -43,15 +48,30 @@ enum avx_choice {
  */
 #define NOBODY_DUE (1LL << 62)
 
-static __always_inline u64 private_queue(s32 cpu)
+static __always_inline u64 queue_of(u32 cpu, enum avx_queue_kind kind)
 {
-	return FIRST_PRIVATE_QUEUE + (u64)cpu;
+	return (u64)cpu * NR_QUEUE_KINDS + kind;
 }
 
-/* Index of the queue of a task: @only_cpu is negative if it may move. */
-static __always_inline u64 queue_of(s32 only_cpu)
+static __always_inline u64 private_queue(u32 cpu)
 {
-	return only_cpu < 0 ? SHARED_QUEUE : private_queue(only_cpu);
+	return queue_of(cpu, QUEUE_PRIVATE);
+}
+
+/* A cache is named by its first CPU. */
+static __always_inline u64 shared_queue(u32 llc)
+{
+	return queue_of(llc, QUEUE_SHARED);
+}
+
+static __always_inline u64 avx_queue(u32 llc)
+{
+	return queue_of(llc, QUEUE_AVX);
+}
+
+static __always_inline bool is_avx_queue(u64 id)
+{
+	return id % NR_QUEUE_KINDS == QUEUE_AVX;
 }
 
 static __always_inline bool is_somebody(s64 due_in)
@@ -100,7 +120,7 @@ static __always_inline enum avx_choice only_choice(bool shared, bool avx, bool p
 }
 
 /* A tag says in which queue a task counts, and whether with its weight; 0 is none. */
-#define TAG_BITS 15
+#define TAG_BITS 16
 #define TAG_MASK ((1ULL << TAG_BITS) - 1)
 
 static __always_inline u64 tag_of(u64 id, bool with_weight)
@@ -118,7 +138,7 @@ static __always_inline bool tag_has_weight(u64 tag)
 	return tag & 1;
 }
 
-/* Some microseconds early or late. */
+/* Some tens of microseconds early or late. */
 static __always_inline u64 tagged(u64 due_at, u64 tag)
 {
 	return (due_at & ~TAG_MASK) | tag;

@@ -52,7 +52,7 @@ static __always_inline void phase_begins(struct avx_phase *phase, const struct a
 					 u64 ran)
 {
 	if (phase->ended) {
-		u64 scalar = at_most(ran - phase->ended, LONG_ENOUGH * policy->worthwhile_ns);
+		u64 scalar = at_most(since(phase->ended, ran), LONG_ENOUGH * policy->worthwhile_ns);
 
 		phase->scalar = moving_average(phase->scalar, scalar, AVX_WHOLE / 4);
 		phase->keep = is_worthwhile(phase, policy)
@@ -77,7 +77,7 @@ static __always_inline bool phase_is_over(const struct avx_phase *phase,
 					  const struct avx_policy *policy,
 					  enum avx_boundary boundary, u64 ran)
 {
-	if (ran - phase->used >= policy->return_timeout_ns)
+	if (since(phase->used, ran) >= policy->return_timeout_ns)
 		return true;
 
 	switch (policy->return_method) {
@@ -86,7 +86,7 @@ static __always_inline bool phase_is_over(const struct avx_phase *phase,
 	case RETURN_SWITCH:
 		return boundary == BOUNDARY_SWITCH;
 	case RETURN_ADAPTIVE:
-		return boundary == BOUNDARY_SYSCALL && ran - phase->began >= phase->keep;
+		return boundary == BOUNDARY_SYSCALL && since(phase->began, ran) >= phase->keep;
 	default:
 		return false;
 	}

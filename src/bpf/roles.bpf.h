@@ -54,9 +54,11 @@ static void count_role(s32 first_cpu_of_core, s32 first_cpu_of_llc, s32 first_cp
 	struct cpu_ctx *core = lookup_cpu(first_cpu_of_core);
 	struct cpu_ctx *llc = lookup_cpu(first_cpu_of_llc);
 	struct cpu_ctx *node = lookup_cpu(first_cpu_of_node);
+	struct queue_ctx *queue = lookup_queue(avx_queue(first_cpu_of_llc));
 
-	if (!core || !llc || !node)
+	if (!core || !llc || !node || !queue)
 		return;
+	queue->nr_cpus += n;
 	core->core_avx += n;
 	llc->llc_avx += n;
 	node->node_avx += n;
@@ -313,6 +315,23 @@ __noinline bool may_use_avx_core(struct task_struct *p __arg_trusted)
 	struct bpf_cpumask *avx = avx_cpus;
 
 	return avx && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(avx));
+}
+
+/* The cache in whose queue an AVX task waits: its own if that has AVX cores. */
+__noinline u32 avx_llc_of(struct task_struct *p __arg_trusted)
+{
+	const struct cpu_ctx *cctx = lookup_cpu(llc_of(p));
+	const struct cpumask *mask;
+	u32 llc;
+
+	if (!cctx)
+		return 0;
+	llc = cctx->llc;
+	if (cctx->llc_avx)
+		return llc;
+	mask = allowed_in(p, ROLE_AVX);
+	cctx = mask ? lookup_cpu(bpf_cpumask_any_distribute(mask)) : NULL;
+	return cctx ? cctx->llc : llc;
 }
 
 __noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role)

@@ -7,7 +7,8 @@
  * its own CPU. The clocks of the shared queues are written by all without a lock:
  * a lost step is made up by the next one. What is known of a process only ever
  * becomes more until it executes another program. The context of a CPU is written
- * by that CPU, but for its role and the numbers of AVX cores.
+ * by that CPU, but for its role, the numbers of AVX cores, and who is coming: that
+ * is written by the CPU that claimed it while it was idle.
  */
 #ifndef AVXSPEC_STATE_BPF_H
 #define AVXSPEC_STATE_BPF_H
@@ -22,10 +23,12 @@
 const volatile u32 nr_online_cpus = 1;
 const volatile u32 nr_cpu_ids = 1;
 const volatile u32 cpus_per_core = 1;
+const volatile u32 nr_llcs = 1;
 const volatile u32 tier = AVX_TIER_OBSERVE;
 
 struct queue_ctx {
 	u64 clock;
+	u64 nr_cpus; /* that take from it by preference */
 	u64 nr_waiting;
 	u64 weight_waiting;
 } __attribute__((aligned(64)));
@@ -74,13 +77,22 @@ struct cpu_ctx {
 	bool runs_avx;
 	/* Up to when the time of AVX tasks is in the statistics. */
 	u64 accounted;
-	/* Who is to be queued elsewhere, from ops.dispatch() to ops.enqueue(), and who
-	 * was sent here from elsewhere; and whether they are AVX tasks. */
+	/* Who is to be queued elsewhere, from ops.dispatch() to ops.enqueue(), whether
+	 * it is an AVX task, and on which CPU if one idles for it. */
 	u64 sent_away;
-	u64 coming;
 	bool sends_avx;
+	s32 sent_to;
+	/* Who was sent here from elsewhere, and when. */
+	u64 coming;
 	bool avx_is_coming;
+	u64 coming_since;
 	u32 role; /* enum avx_role */
+	/* Its cache, the one whose queues were looked at last besides, and those whose
+	 * queues it is about to take from. */
+	u32 llc;
+	u32 other_llc;
+	u32 shared_llc;
+	u32 avx_llc;
 	/* How many AVX cores there are, of the core, cache or node of which this
 	 * is the first CPU. */
 	u32 core_avx;
@@ -199,6 +211,26 @@ __noinline s32 only_cpu_of(struct task_struct *p __arg_trusted)
 	if (p->nr_cpus_allowed == 1)
 		return bpf_cpumask_first(p->cpus_ptr);
 	return -1;
+}
+
+/* The cache near which @p is, or may be. */
+__noinline u32 llc_of(struct task_struct *p __arg_trusted)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	const struct cpu_ctx *cctx;
+
+	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		cpu = bpf_cpumask_first(p->cpus_ptr);
+	cctx = lookup_cpu(cpu);
+	return cctx ? cctx->llc : 0;
+}
+
+/* The next one in the ring of all caches. */
+static u32 llc_after(u32 llc)
+{
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &llc);
+
+	return place ? place->next_llc : llc;
 }
 
 #endif /* AVXSPEC_STATE_BPF_H */

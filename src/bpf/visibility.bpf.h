@@ -210,13 +210,8 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 		return 0;
 	begin_phase(p, tctx, policy, &at);
 	ensure_an_avx_core();
-	if (is_avx_cpu(bpf_get_smp_processor_id()))
-		return 0;
-	if (only_cpu_of(p) >= 0 || !may_use_avx_core(p)) {
-		stat_add(in_place, 1);
-		return 0;
-	}
-	return 1;
+	/* Whether it may move is asked when it is to be scheduled, and once. */
+	return !is_avx_cpu(bpf_get_smp_processor_id());
 }
 
 /* A task that is watched, which AVX tasks are, finished a system call. */

@@ -14,14 +14,12 @@
 #include "state.bpf.h"
 #include "visibility.bpf.h"
 
-static __always_inline struct avx_load load_of(u64 id, const struct queue_ctx *queue)
+static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
 {
 	return (struct avx_load){
 		.nr_waiting = queue->nr_waiting,
 		.weight_waiting = queue->weight_waiting,
-		.nr_cpus = id == SHARED_QUEUE ? nr_online_cpus
-			   : id == AVX_QUEUE  ? at_least_one(nr_avx_cpus)
-					      : 1,
+		.nr_cpus = at_least_one(queue->nr_cpus),
 	};
 }
 
@@ -107,17 +105,17 @@ __noinline s64 head_due_in(u64 id, u64 now)
 	return p ? (s64)(p->scx.dsq_vtime - now) : NOBODY_DUE;
 }
 
-static bool take_shared(void)
+static bool take_shared(u32 llc)
 {
-	if (!scx_bpf_dsq_move_to_local(SHARED_QUEUE, 0))
+	if (!scx_bpf_dsq_move_to_local(shared_queue(llc), 0))
 		return false;
 	stat_add(taken_shared, 1);
 	return true;
 }
 
-static bool take_avx(void)
+static bool take_avx(u32 llc)
 {
-	if (!scx_bpf_dsq_move_to_local(AVX_QUEUE, 0))
+	if (!scx_bpf_dsq_move_to_local(avx_queue(llc), 0))
 		return false;
 	stat_add(taken_avx, 1);
 	return true;
@@ -132,11 +130,54 @@ static bool take_private(s32 cpu)
 }
 
 /* From the queue of the first choice, or else from any that this CPU serves. */
-__noinline int take(u32 choice, s32 cpu, bool with_avx)
+__noinline int take(u32 choice, s32 cpu, bool with_avx, u32 shared_llc, u32 avx_llc)
 {
-	if ((choice == CHOOSE_SHARED && take_shared()) || (choice == CHOOSE_AVX && take_avx()))
+	if ((choice == CHOOSE_SHARED && take_shared(shared_llc)) ||
+	    (choice == CHOOSE_AVX && take_avx(avx_llc)))
 		return true;
-	return take_private(cpu) || (with_avx && take_avx()) || take_shared();
+	return take_private(cpu) || (with_avx && take_avx(avx_llc)) || take_shared(shared_llc);
+}
+
+/* Whether what waits at another cache comes before what waits here. */
+static bool is_first_there(u64 here, u64 there, u64 steal_ns, u64 now)
+{
+	return yielding(head_due_in(there, now), steal_ns) < head_due_in(here, now);
+}
+
+/*
+ * Decides from the queues of which cache @cpu takes: those of its own, unless there is
+ * nothing, or something is due for long elsewhere. Where the CPU would be idle, all the
+ * others are looked at, and otherwise the next one. Global, for the verifier.
+ */
+__noinline int look_around(s32 cpu, bool would_be_idle)
+{
+	const struct avx_policy *policy = current_policy();
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+	u64 now = scx_bpf_now();
+	u32 n, llc;
+
+	if (!cctx || !policy)
+		return 0;
+	cctx->shared_llc = cctx->llc;
+	cctx->avx_llc = cctx->llc;
+
+	llc = llc_after(cctx->other_llc);
+	if (llc == cctx->llc)
+		llc = llc_after(llc);
+	cctx->other_llc = llc;
+	if (is_first_there(shared_queue(cctx->llc), shared_queue(llc), policy->steal_ns, now))
+		cctx->shared_llc = llc;
+	if (is_first_there(avx_queue(cctx->llc), avx_queue(llc), policy->steal_ns, now))
+		cctx->avx_llc = llc;
+
+	bpf_for(n, 1, nr_llcs) {
+		llc = llc_after(llc);
+		if (would_be_idle && !has_waiting(shared_queue(cctx->shared_llc)))
+			cctx->shared_llc = llc;
+		if (cctx->role == ROLE_AVX && !has_waiting(avx_queue(cctx->avx_llc)))
+			cctx->avx_llc = llc;
+	}
+	return 0;
 }
 
 /* The time until the running task, which pays now, would be due if it had to queue again. */
@@ -152,7 +193,7 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 		return NOBODY_DUE;
 
 	settle(p, tctx, queue);
-	load = load_of(tctx->queue, queue);
+	load = load_of(queue);
 	vtime = vtime_bound(tctx->vtime, queue->clock, slice_for(&load));
 	due = due_of(vtime, queue->clock, now, p->scx.weight, &load);
 	tctx->overdue = due.overdue;
@@ -161,16 +202,18 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 }
 
 /* Who is first on @cpu: the task that runs there, or the first of one of its queues. */
-static enum avx_choice first_on(s32 cpu, s64 running, bool is_avx)
+static enum avx_choice first_on(s32 cpu, const struct cpu_ctx *cctx, s64 running)
 {
-	const struct avx_policy *policy = traps() ? current_policy() : NULL;
+	const struct avx_policy *policy = traps() || nr_llcs > 1 ? current_policy() : NULL;
 	u64 now = scx_bpf_now();
-	s64 private = head_due_in(private_queue(cpu), now);
-	s64 shared = head_due_in(SHARED_QUEUE, now), avx = NOBODY_DUE;
+	s64 private = head_due_in(private_queue(cpu), now), avx = NOBODY_DUE;
+	s64 shared = head_due_in(shared_queue(cctx->shared_llc), now);
 
-	if (policy) {
-		avx = head_due_in(AVX_QUEUE, now);
-		if (is_avx)
+	if (policy && cctx->shared_llc != cctx->llc)
+		shared = yielding(shared, policy->steal_ns);
+	if (policy && traps()) {
+		avx = head_due_in(avx_queue(cctx->avx_llc), now);
+		if (cctx->role == ROLE_AVX)
 			shared = yielding(shared, policy->scalar_penalty_ns);
 		else
 			avx = stranded(avx, policy->stranded_ns);

@@ -37,6 +37,11 @@ pub const TESTS: &[Test] = &[
         body: no_cpu_idles_beside_waiting_work,
     },
     Test {
+        name: "scheduler::no_cache_is_slower_than_another",
+        budget_s: 90,
+        body: no_cache_is_slower_than_another,
+    },
+    Test {
         name: "scheduler::a_pinned_task_gets_its_share_of_a_crowded_cpu",
         budget_s: 90,
         body: a_pinned_task_gets_its_share,
@@ -148,6 +153,34 @@ fn no_cpu_idles_beside_waiting_work() -> Result<()> {
     let mean = ran.iter().sum::<f64>() / 8.0;
     for time in &ran {
         ensure!((time / mean - 1.0).abs() < 0.2, "unequal shares: {ran:?}");
+    }
+    Ok(())
+}
+
+/// Six loops, on two of the CPUs of one cache at first, and then wherever there is room:
+/// four CPUs, of two caches.
+fn no_cache_is_slower_than_another() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::topology(2, 2, 1).counted_time(4), Flavour::Stock)?
+        .command(&script(
+            "start_scheduler
+             busy_loops 6
+             for pid in $loops; do taskset -p 3 $pid >/dev/null; done
+             sleep 1
+             for pid in $loops; do taskset -p f $pid >/dev/null; done
+             sleep 1
+             echo $(for pid in $loops; do cpu_ns $pid; done)
+             sleep 4
+             echo $(for pid in $loops; do cpu_ns $pid; done)",
+        ))
+        .limit(400)
+        .boot()?;
+    let mut lines = outcome.stdout(0)?.lines().map(numbers);
+    let mut next = || lines.next().context("a line of times")?;
+    let (before, after) = (next()?, next()?);
+    let shares: Vec<f64> = before.iter().zip(&after).map(|(b, a)| (a - b) / 4e9).collect();
+    for share in &shares {
+        // Two thirds of a CPU each.
+        ensure!((0.57..0.77).contains(share), "unequal shares: {shares:?}");
     }
     Ok(())
 }

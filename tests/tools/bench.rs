@@ -94,6 +94,12 @@ const BENCHES: &[Bench] = &[
         measure: avx::shares::wide_on_scalar_evex,
     },
     Bench {
+        name: "sched.scalar_on_avx_share",
+        unit: "of looks",
+        at_most: 0.05,
+        measure: avx::shares::scalar_on_avx_share,
+    },
+    Bench {
         name: "sched.scalar_program_ratio",
         unit: "of the kernel's",
         at_most: 1.02,

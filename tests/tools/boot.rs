@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use crate::suite::hiding::with_force;
@@ -20,9 +20,21 @@ pub struct Arguments {
     /// The kernel
     #[arg(long, value_enum, default_value = "patched")]
     kernel: KernelName,
-    /// CPUs
+    /// CPUs, each a core of one socket
     #[arg(long, default_value_t = 2)]
     cpus: usize,
+    /// QEMU: sockets, each a cache and a node, with the cores of each and the threads of these
+    #[arg(
+        long,
+        value_name = "S,C,T",
+        value_delimiter = ',',
+        num_args = 1,
+        conflicts_with = "cpus"
+    )]
+    topology: Vec<usize>,
+    /// QEMU: count time in instructions of so many nanoseconds
+    #[arg(long, value_name = "NS")]
+    counted: Option<u32>,
     /// Give Bochs the clock of a server: twenty times the instructions in a second
     #[arg(long)]
     servers_pace: bool,
@@ -52,9 +64,18 @@ enum KernelName {
     Stock,
 }
 
+fn qemu(arguments: &Arguments) -> Result<Qemu> {
+    let machine = match arguments.topology[..] {
+        [] => Qemu::cpus(arguments.cpus),
+        [sockets, cores, threads] => Qemu::topology(sockets, cores, threads).numa_nodes(sockets),
+        _ => bail!("a topology is three numbers, as in --topology 4,8,2"),
+    };
+    Ok(arguments.counted.map_or(machine.clone(), |ns| machine.counted_time(ns)))
+}
+
 pub fn boot(arguments: &Arguments) -> Result<ExitCode> {
     let machine: Machine = match arguments.machine {
-        MachineName::Qemu => Qemu::cpus(arguments.cpus).into(),
+        MachineName::Qemu => qemu(arguments)?.into(),
         MachineName::Bochs if arguments.servers_pace => {
             Bochs::cpus(arguments.cpus).at_a_servers_pace().into()
         }

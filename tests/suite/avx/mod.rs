@@ -2,6 +2,7 @@
 //! AVX work and AVX cores, by the counts of the emulator.
 
 pub mod costs;
+mod occupancy;
 pub mod shares;
 
 use std::process::Command;
@@ -40,6 +41,16 @@ pub const TESTS: &[Test] = &[
         name: "avx::openssl_encrypts_on_avx_cores_what_it_encrypts_elsewhere",
         budget_s: 120,
         body: openssl_encrypts_on_avx_cores,
+    },
+    Test {
+        name: "avx::nginx_serves_tls_from_avx_cores",
+        budget_s: 120,
+        body: nginx_serves_tls_from_avx_cores,
+    },
+    Test {
+        name: "avx::who_occupies_an_avx_core_is_read_from_a_trace",
+        budget_s: 1,
+        body: who_occupies_an_avx_core_is_read_from_a_trace,
     },
     Test {
         name: "avx::policies_are_switched_live_and_each_decision_sees_a_whole_one",
@@ -202,6 +213,65 @@ fn openssl_encrypts_on_avx_cores() -> Result<()> {
     let rows = user_rows(outcome.stdout(1)?)?;
     let (on_scalar, all) = wide_work(&rows, 1);
     ensure!(all > 10_000_000, "{all} wide instructions");
+    ensure!(on_scalar * 50 <= all, "{on_scalar} of {all} wide instructions on the scalar CPU");
+    Ok(())
+}
+
+/// CPU 1 is the AVX core: a thread does its burst there, comes back from an interrupt to it,
+/// and goes on with scalar work after a system call; all the while CPU 0 sleeps, but for the
+/// last look.
+fn who_occupies_an_avx_core_is_read_from_a_trace() -> Result<()> {
+    let trace = "# comment
+0 0 0 halt at=1
+5000 1 3 exception at=1 vector=6 error=0 rip=1 fs=a
+6000 1 0 iret at=2 rax=0 fs=a
+30000 1 3 interrupt at=3 vector=236 fs=a
+31000 1 0 iret at=4 rax=0 fs=a
+7000 1 3 run at=2 end=29000 end_at=3 class=512h v512h=9 fs=a rip=1
+50500 1 3 syscall at=5 nr=1 fs=a rip=1
+51000 1 0 sysret at=6 rax=0 fs=a
+85000 0 0 wake at=2
+95000 1 0 halt at=7";
+    let looks = occupancy::looks_at(trace)?;
+    // At 0, 10000 and so on up to 80000 CPU 0 sleeps; from 51000 on the work is scalar.
+    ensure_eq!((looks.with_idle_scalar, looks.with_scalar_on_avx), (9, 3), "{looks:?}");
+    Ok(())
+}
+
+/// nginx as Debian has it, whose worker encrypts what it sends; the client decrypts it
+/// without AVX-512.
+fn nginx_serves_tls_from_avx_cores() -> Result<()> {
+    let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
+        .package("nginx-light")
+        .package("openssl")
+        .package("curl")
+        .program(&census::oraclectl()?)
+        .file("/tmp/nginx.conf", &in_repository("tests/avx/nginx.conf"))
+        .command(&script(&format!(
+            "fetch() {{
+                 curl --silent --insecure https://127.0.0.1/bin/busybox | sha256sum >&2
+             }}
+             ip link set lo up
+             openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 \
+                 -subj /CN=here -keyout /tmp/key.pem -out /tmp/certificate.pem 2>/dev/null
+             start_scheduler --set sizing=static --set avx-cpus=1
+             ({WITH_AVX512}; exec nginx -c /tmp/nginx.conf) || fail nginx does not start
+             sha256sum </bin/busybox >&2
+             fetch
+             oraclectl reset
+             for n in 1 2 3; do fetch; done
+             oraclectl report
+             nginx -c /tmp/nginx.conf -s quit
+             stop_scheduler"
+        )))
+        .limit(400)
+        .boot()?;
+    let rows = user_rows(outcome.stdout(0)?)?;
+    let sums: Vec<&str> =
+        outcome.commands[0].stderr.lines().filter(|line| line.ends_with(" -")).collect();
+    ensure!(sums.len() == 5 && sums.iter().all(|sum| *sum == sums[0]), "{sums:?}");
+    let (on_scalar, all) = wide_work(&rows, 1);
+    ensure!(all > 1_000_000, "{all} wide instructions");
     ensure!(on_scalar * 50 <= all, "{on_scalar} of {all} wide instructions on the scalar CPU");
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use anyhow::{Result, ensure};
 
+use super::occupancy::looks_at;
 use super::{CPUS, user_rows, wide_work};
 use crate::suite::counts::counts_of;
 use crate::suite::{scheduler_guest, script};
@@ -23,6 +24,32 @@ pub fn wide_on_scalar_evex() -> Result<f64> {
 /// As many threads as CPUs: string functions, two million instructions of scalar work, a
 /// tenth of that with wide vectors, a system call, and so on.
 const PHASES: &str = "phases 4 1000000 20000 2000 string & phases=$!";
+
+/// How often an AVX core does scalar work though a scalar CPU is idle, of all times that one
+/// is.
+pub fn scalar_on_avx_share() -> Result<f64> {
+    let outcome =
+        scheduler_guest(Bochs::cpus(CPUS).at_a_servers_pace().traces(), Flavour::Patched)?
+            .program(&census::oraclectl()?)
+            .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+            .command(&script(&format!(
+                "start_scheduler
+                 {PHASES}
+                 sleep 0.3
+                 oraclectl trace start
+                 sleep 0.1
+                 oraclectl trace stop
+                 kill $phases
+                 stop_scheduler"
+            )))
+            .limit(900)
+            .boot()?;
+    outcome.all_succeeded()?;
+    let looks = looks_at(&String::from_utf8(outcome.host_file("oracle.trace")?)?)?;
+    eprintln!("rig: {looks:?}");
+    ensure!(looks.with_idle_scalar > 1000, "scalar CPUs are too rarely idle: {looks:?}");
+    Ok(looks.with_scalar_on_avx as f64 / looks.with_idle_scalar as f64)
+}
 
 const FEWEST_WIDE: u64 = 10_000_000;
 
