@@ -278,7 +278,14 @@ static bool belongs_elsewhere(struct task_struct *p, const struct cpu_ctx *cctx)
 	return cctx->role == ROLE_AVX && has_idle_in(p, ROLE_SCALAR);
 }
 
-/* The same, and @p leaves: the kernel queues it anew, even if nobody else is here. */
+/* Whether another CPU would be better for @p, if there were one. */
+static bool is_misuse(struct task_struct *p, const struct cpu_ctx *cctx)
+{
+	return cctx->role == ROLE_AVX && !cctx->runs_avx && only_cpu_of(p) < 0;
+}
+
+/* The same as belongs_elsewhere(), and @p leaves: the kernel queues it anew, even if nobody else is
+ * here. */
 static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
 {
 	bool is_avx = cctx->runs_avx;
@@ -367,10 +374,18 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		tctx = lookup_task(prev);
 
 	is_taken = take_next(cpu, cctx, prev, tctx);
-	if (tctx && !is_taken)
+	if (tctx && !is_taken) {
 		run_on(prev, tctx, cctx);
-	else if (prev && traps())
+		set_misused(cctx, is_misuse(prev, cctx));
+		return;
+	}
+	if (!traps())
+		return;
+	if (prev)
 		depart(prev, cctx, is_runnable);
+	set_misused(cctx, false);
+	if (nr_misused && !is_taken && cctx->role == ROLE_SCALAR)
+		free_an_avx_core();
 }
 
 /*
@@ -404,6 +419,7 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 		hide_or_show(p, tctx, &at);
 	}
 	set_runs_avx(cctx, is_avx, at.now);
+	set_misused(cctx, is_misuse(p, cctx));
 	if (is_avx)
 		stat_add(avx_waits, 1);
 }

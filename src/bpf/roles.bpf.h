@@ -379,4 +379,24 @@ __noinline int preempt_avx_core_for(struct task_struct *p __arg_trusted, s32 spa
 	return 0;
 }
 
+/* A scalar CPU is about to idle: what runs on an AVX core may go there. */
+__noinline int free_an_avx_core(void)
+{
+	struct bpf_cpumask *avx = avx_cpus;
+	u32 try;
+
+	if (!avx)
+		return 0;
+	bpf_for(try, 0, MAX_PREEMPT_TRIES) {
+		s32 cpu = bpf_cpumask_any_distribute(cast_mask(avx));
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+		if (cctx && cctx->is_misused) {
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			break;
+		}
+	}
+	return 0;
+}
+
 #endif /* AVXSPEC_ROLES_BPF_H */

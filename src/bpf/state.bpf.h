@@ -75,6 +75,8 @@ struct cpu_ctx {
 	u64 started_at;
 	u64 ran_before;
 	bool runs_avx;
+	/* It is an AVX core, and that task is none of the AVX tasks, and may move. */
+	bool is_misused;
 	/* Up to when the time of AVX tasks is in the statistics. */
 	u64 accounted;
 	/* Who is to be queued elsewhere, from ops.dispatch() to ops.enqueue(), whether
@@ -168,6 +170,16 @@ static u64 ran_up_to(const struct task_struct *p, u64 now)
 	return cctx->ran_before + now - cctx->started_at;
 }
 
+u32 nr_misused; /* AVX cores that run other work */
+
+static void set_misused(struct cpu_ctx *cctx, bool is_misused)
+{
+	if (cctx->is_misused == is_misused)
+		return;
+	cctx->is_misused = is_misused;
+	__sync_fetch_and_add(&nr_misused, is_misused ? 1 : -1);
+}
+
 /* What runs on this CPU is AVX work from now on, or none any more. */
 static void set_runs_avx(struct cpu_ctx *cctx, bool runs_avx, u64 now)
 {
@@ -175,6 +187,8 @@ static void set_runs_avx(struct cpu_ctx *cctx, bool runs_avx, u64 now)
 		stat_add(avx_ns, now - cctx->accounted);
 	cctx->accounted = now;
 	cctx->runs_avx = runs_avx;
+	if (runs_avx)
+		set_misused(cctx, false);
 }
 
 static void set_runs_avx_here(bool runs_avx, u64 now)

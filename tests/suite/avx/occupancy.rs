@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 
 /// How often it is looked who is where, in ticks of the emulator.
-const LOOK_EVERY: u64 = 10_000;
+const LOOK_EVERY: u64 = 1000;
 
 const INVALID_OPCODE: &str = "6";
 
