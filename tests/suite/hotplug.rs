@@ -16,7 +16,7 @@ pub const TESTS: &[Test] = &[Test {
 /// below zero, and says so once, when all tasks change from the fair class to
 /// sched_ext and back around the CPU's own going and coming. No scheduler in BPF
 /// can touch that account, and nothing follows from it here.
-const FAIR_SERVER_UNDERFLOW: &str = "at kernel/sched/deadline.c:265 ";
+pub const FAIR_SERVER_UNDERFLOW: &str = "at kernel/sched/deadline.c:265 ";
 
 pub fn rounds(count: u32) -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?

@@ -9,6 +9,7 @@
 pub mod avx;
 mod bad_input;
 mod counts;
+pub mod crowd;
 mod emulator;
 pub mod hiding;
 mod host;
@@ -44,8 +45,9 @@ pub struct Test {
 /// there are CPUs: those that only look at files need not wait for a guest.
 const THREADS: usize = 6;
 
-const GROUPS: [&[Test]; 16] = [
+const GROUPS: [&[Test]; 17] = [
     stress::TESTS,
+    crowd::TESTS,
     hiding::registers::TESTS,
     hiding::lifetime::TESTS,
     hiding::selftests::TESTS,

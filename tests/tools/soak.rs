@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::results::{Figure, Results};
 use crate::suite::hiding::{registers, selftests};
-use crate::suite::{hotplug, stress};
+use crate::suite::{crowd, hotplug, stress};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -50,6 +50,18 @@ fn runs(arguments: &Arguments) -> Vec<Run> {
             unit: "rounds",
             bar: "a restart after each change".to_owned(),
             run: Box::new(move || hotplug::rounds(rounds).map(|()| f64::from(rounds))),
+        },
+        Run {
+            name: "sched.crowd_of_500_s",
+            unit: "guest seconds",
+            bar: "all where they may be".to_owned(),
+            run: Box::new(|| crowd::on_sixteen_cpus(180, 2)),
+        },
+        Run {
+            name: "sched.crowd_on_64_cpus_s",
+            unit: "guest seconds",
+            bar: "all where they may be".to_owned(),
+            run: Box::new(|| crowd::on_sixty_four_cpus(10)),
         },
         Run {
             name: "patch.cycles_checked",
