@@ -86,6 +86,8 @@ metrics! {
     }
 }
 
+const SHORTEST_ACCOUNT_NS: u64 = 50_000_000;
+
 impl Metrics {
     /// This, with what all CPUs counted.
     pub fn with(mut self, per_cpu: &[avx_cpu_stats]) -> Self {
@@ -93,10 +95,12 @@ impl Metrics {
         self
     }
 
-    /// How much of the CPUs' time was used, in percent.
+    /// How much of the CPUs' time was used, in percent. The kernel accounts for it in ticks: of
+    /// an interval of few of them nothing can be said.
     fn busy_percent(&self) -> f64 {
         let available = self.interval_ns as f64 * self.nr_cpus as f64;
-        if available > 0.0 { (100.0 * self.run_ns as f64 / available).min(100.0) } else { 0.0 }
+        let is_known = self.interval_ns >= SHORTEST_ACCOUNT_NS;
+        if is_known { (100.0 * self.run_ns as f64 / available).min(100.0) } else { 0.0 }
     }
 
     /// How much of the time that tasks ran AVX tasks did, in percent.
@@ -253,5 +257,7 @@ mod tests {
     #[test]
     fn an_empty_interval_is_not_busy() {
         assert_eq!(Metrics::default().busy_percent(), 0.0);
+        let tick = Metrics { interval_ns: 1_000_000, run_ns: 10_000_000, ..after(0, 0) };
+        assert_eq!(tick.busy_percent(), 0.0);
     }
 }

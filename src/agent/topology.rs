@@ -4,22 +4,42 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use scx_utils::{Topology, read_cpulist};
+use tracing::debug;
 
 use crate::bpf::intf::avx_topology;
 
 const ISOLATED_CPUS: &str = "/sys/devices/system/cpu/isolated";
 
+/// A CPU that goes takes its files along, perhaps while they are read.
+const TRIES: u32 = 50;
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+
 /// Of the online CPUs.
 pub fn places() -> Result<BTreeMap<u32, avx_topology>> {
-    let topology = Topology::new().context("cannot read the topology of the machine")?;
+    let topology = patiently(BETWEEN_TRIES, Topology::new)
+        .context("cannot read the topology of the machine")?;
     let found = topology.all_cpus.values().map(|cpu| {
         let groups = [cpu.core_id, cpu.llc_id, cpu.node_id];
         (cpu.id as u32, groups)
     });
     Ok(name_by_first_cpu(&found.collect(), &isolated()?))
+}
+
+/// What `look` finds as soon as it succeeds, or why it does not in the end.
+fn patiently<T>(pause: Duration, mut look: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 1..TRIES {
+        match look() {
+            Ok(found) => return Ok(found),
+            Err(error) => debug!("trying again: {error:#}"),
+        }
+        thread::sleep(pause);
+    }
+    look()
 }
 
 fn isolated() -> Result<BTreeSet<u32>> {
@@ -61,7 +81,22 @@ fn name_by_first_cpu(
 
 #[cfg(test)]
 mod tests {
+    use anyhow::{bail, ensure};
+
     use super::*;
+
+    #[test]
+    fn what_is_there_again_soon_is_waited_for() {
+        let mut failures = 3;
+        let found = patiently(Duration::ZERO, || {
+            failures -= 1;
+            ensure!(failures < 0, "not there");
+            Ok(7)
+        });
+        assert_eq!(found.unwrap(), 7);
+        let error = patiently(Duration::ZERO, || -> Result<()> { bail!("never there") });
+        assert_eq!(error.unwrap_err().to_string(), "never there");
+    }
 
     #[test]
     fn groups_are_named_by_their_first_cpu() {

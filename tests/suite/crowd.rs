@@ -40,12 +40,12 @@ fn crowd(machine: Qemu, tasks: u32, seconds: u32, hotplug_ms: u32) -> Result<Cou
         .command(&script(&format!(
             "echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
              start_scheduler
+             trap 'cat /tmp/scheduler.err /tmp/scheduler.out >&2' EXIT
              crowd {tasks} {seconds} {hotplug_ms} || fail the crowd came to grief
              wait_until 30 is_enabled || fail the scheduler was ejected
              kill -0 $scheduler || fail the scheduler is gone
              stop_scheduler
-             echo status=$status
-             cat /tmp/scheduler.err /tmp/scheduler.out >&2"
+             echo status=$status"
         )))
         .tolerates(FAIR_SERVER_UNDERFLOW)
         .limit(400 + 30 * u64::from(seconds))
