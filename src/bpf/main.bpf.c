@@ -203,7 +203,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 only_cpu;
 
 	leave_queue(p);
-	if (traps() && goes_where_it_belongs(p, enq_flags))
+	if (traps() && !(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
 		return;
 	tctx = lookup_task(p);
 	only_cpu = only_cpu_of(p);
@@ -236,15 +236,15 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	tag = join_queue(tctx, id, queue, weight);
 	scx_bpf_dsq_insert_vtime(p, id, slice, tagged(due.at, tag), enq_flags);
 
-	if (is_avx_queue(id)) {
+	if (only_cpu >= 0) {
+		stat_add(queued_private, 1);
+	} else if (is_avx_queue(id)) {
 		/* The CPU that @p leaves has just decided who is next there. */
 		preempt_avx_core_for(p,
 				     enq_flags & SCX_ENQ_WAKEUP ? -1 : bpf_get_smp_processor_id());
 		stat_add(queued_avx, 1);
-	} else if (only_cpu < 0) {
-		stat_add(queued_shared, 1);
 	} else {
-		stat_add(queued_private, 1);
+		stat_add(queued_shared, 1);
 	}
 }
 
@@ -353,6 +353,8 @@ static bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *p
 		choice = only_choice(shared, avx, private);
 	if (choice == CHOOSE_PREV)
 		choice = first_on(cpu, cctx, running);
+	if (choice == CHOOSE_PRIVATE && take_private(cpu))
+		return true;
 	return choice != CHOOSE_PREV &&
 	       take(choice, cpu, cctx->role == ROLE_AVX, cctx->shared_llc, cctx->avx_llc);
 }
