@@ -54,7 +54,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "avx::policies_are_switched_live_and_each_decision_sees_a_whole_one",
-        budget_s: 90,
+        budget_s: 150,
         body: policies_are_switched_live,
     },
 ];
