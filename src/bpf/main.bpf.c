@@ -71,11 +71,10 @@ static s32 init_cpu(u32 cpu)
 		shared->nr_cpus++;
 
 	err = scx_bpf_create_dsq(private_queue(cpu), -1);
-	if (!err && place->online && place->llc == cpu)
-		err = scx_bpf_create_dsq(shared_queue(cpu), -1);
-	if (!err && place->online && place->llc == cpu)
-		err = scx_bpf_create_dsq(avx_queue(cpu), -1);
-	return err;
+	if (err || !place->online || place->llc != cpu)
+		return err;
+	err = scx_bpf_create_dsq(shared_queue(cpu), -1);
+	return err ?: scx_bpf_create_dsq(avx_queue(cpu), -1);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
@@ -265,33 +264,35 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx, const struct cp
 		stat_add(in_place, 1);
 }
 
-/*
- * An AVX task on a scalar CPU, or another one on an AVX core with a CPU of its own
- * kind to go to.
- */
-static bool belongs_elsewhere(struct task_struct *p, const struct cpu_ctx *cctx)
+/* An AVX task on a scalar CPU, or another one on an AVX core, which may move. */
+static bool is_misplaced(struct task_struct *p, const struct cpu_ctx *cctx)
 {
-	if (!nr_avx_cpus || only_cpu_of(p) >= 0)
-		return false;
-	if (cctx->runs_avx)
-		return cctx->role == ROLE_SCALAR && may_use_avx_core(p);
-	return cctx->role == ROLE_AVX && has_idle_in(p, ROLE_SCALAR);
+	return nr_avx_cpus && cctx->runs_avx != (cctx->role == ROLE_AVX) && only_cpu_of(p) < 0;
 }
 
-/* Whether another CPU would be better for @p, if there were one. */
 static bool is_misuse(struct task_struct *p, const struct cpu_ctx *cctx)
 {
-	return cctx->role == ROLE_AVX && !cctx->runs_avx && only_cpu_of(p) < 0;
+	return cctx->role == ROLE_AVX && is_misplaced(p, cctx);
 }
 
-/* The same as belongs_elsewhere(), and @p leaves: the kernel queues it anew, even if nobody else is
- * here. */
+/* ... and there is a CPU of its own kind to go to, which has to be idle for other work. */
+static bool belongs_elsewhere(struct task_struct *p, const struct cpu_ctx *cctx)
+{
+	if (!is_misplaced(p, cctx))
+		return false;
+	return cctx->runs_avx ? may_use_avx_core(p) : has_idle_in(p, ROLE_SCALAR);
+}
+
+/*
+ * The same as belongs_elsewhere(), and @p leaves: the kernel queues it anew, even if
+ * nobody else is here.
+ */
 static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
 {
 	bool is_avx = cctx->runs_avx;
 	s32 idle;
 
-	if (!nr_avx_cpus || is_avx == (cctx->role == ROLE_AVX) || only_cpu_of(p) >= 0)
+	if (!is_misplaced(p, cctx))
 		return false;
 	idle = pick_idle_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
 	if (idle < 0 && !(is_avx && may_use_avx_core(p)))
@@ -518,10 +519,8 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 	if (!cctx)
 		return;
 	rescue_at(cctx->llc);
-	if (nr_llcs > 1) {
-		cctx->other_llc = llc_after(cctx->other_llc);
-		rescue_at(cctx->other_llc);
-	}
+	if (nr_llcs > 1)
+		rescue_at(look_at_next_llc(cctx));
 }
 
 /* The task leaves for another class, or for good: it no longer waits. */

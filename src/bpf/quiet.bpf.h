@@ -92,7 +92,7 @@ __noinline bool does_without_avx512(u64 headers, u64 nr_headers)
 	return !needs_x86_64_v4(note, length);
 }
 
-/* The object that the kernel loaded at @base, if it is none of 32 bits. */
+/* The object that the kernel loaded at @base. */
 static bool object_at(u64 base, struct elf_object *object)
 {
 	struct elf64_hdr header;

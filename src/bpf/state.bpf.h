@@ -247,4 +247,15 @@ static u32 llc_after(u32 llc)
 	return place ? place->next_llc : llc;
 }
 
+/* All the others in turn. */
+static u32 look_at_next_llc(struct cpu_ctx *cctx)
+{
+	u32 llc = llc_after(cctx->other_llc);
+
+	if (llc == cctx->llc)
+		llc = llc_after(llc);
+	cctx->other_llc = llc;
+	return llc;
+}
+
 #endif /* AVXSPEC_STATE_BPF_H */

@@ -161,10 +161,7 @@ __noinline int look_around(s32 cpu, bool would_be_idle)
 	cctx->shared_llc = cctx->llc;
 	cctx->avx_llc = cctx->llc;
 
-	llc = llc_after(cctx->other_llc);
-	if (llc == cctx->llc)
-		llc = llc_after(llc);
-	cctx->other_llc = llc;
+	llc = look_at_next_llc(cctx);
 	if (is_first_there(shared_queue(cctx->llc), shared_queue(llc), policy->steal_ns, now))
 		cctx->shared_llc = llc;
 	if (is_first_there(avx_queue(cctx->llc), avx_queue(llc), policy->steal_ns, now))

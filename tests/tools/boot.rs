@@ -70,7 +70,10 @@ fn qemu(arguments: &Arguments) -> Result<Qemu> {
         [sockets, cores, threads] => Qemu::topology(sockets, cores, threads).numa_nodes(sockets),
         _ => bail!("a topology is three numbers, as in --topology 4,8,2"),
     };
-    Ok(arguments.counted.map_or(machine.clone(), |ns| machine.counted_time(ns)))
+    Ok(match arguments.counted {
+        Some(nanoseconds) => machine.counted_time(nanoseconds),
+        None => machine,
+    })
 }
 
 pub fn boot(arguments: &Arguments) -> Result<ExitCode> {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 
+use crate::suite::avx::WITH_AVX512;
 use crate::suite::{scheduler_guest, script};
 use crate::vm::census::{self, Row};
 use crate::vm::{Bochs, Flavour};
@@ -20,14 +21,13 @@ pub struct Arguments {
 }
 
 /// A server's mix: encryption with AVX-512, and compression, which knows nothing
-/// of it. OpenSSL avoids AVX-512 on this very CPU model because of what it does to
-/// the clock; the variable gives it the CPU's own feature bits back.
+/// of it.
 const LOAD: &str = r#"
 start_scheduler --stats 2
 tail -f /tmp/scheduler.out &
 echo "the scheduler runs: $(cat $sched_ext/root/ops)"
 oraclectl reset
-OPENSSL_ia32cap=:0xd39ffffb openssl speed -seconds $seconds -bytes 16384 -evp chacha20-poly1305 >/tmp/openssl.out 2>&1 &
+openssl speed -seconds $seconds -bytes 16384 -evp chacha20-poly1305 >/tmp/openssl.out 2>&1 &
 encryption=$!
 compress() {
 	while :; do
@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let outcome = scheduler_guest(machine, Flavour::Patched)?
         .package("openssl")
         .program(&census::oraclectl()?)
-        .command(&script(&format!("seconds={}\n{LOAD}", arguments.seconds)))
+        .command(&script(&format!("{WITH_AVX512}\nseconds={}\n{LOAD}", arguments.seconds)))
         .collect("/tmp/oracle.out")
         // The emulator does some ten million instructions a second, and a
         // guest second has fifty million for each CPU.

@@ -121,8 +121,8 @@ fn each_migration(moved: &Counts, still: &Counts) -> Result<f64> {
 const ROUNDS: u32 = 20_000;
 
 /// Under a policy with which each light fault is followed by the next one soon.
-const OFTEN_HIDDEN: &str = "--set quiet-library=off --set sizing=static --set avx-cpus=1 --set return=syscall \
-     --set mixed-memory=0s --set backoff-min=50us --set backoff-max=50us";
+const OFTEN_HIDDEN: &str = "--set quiet-library=off --set sizing=static --set avx-cpus=1 \
+     --set return=syscall --set mixed-memory=0s --set backoff-min=50us --set backoff-max=50us";
 
 /// What a program without wide vectors, that was seen with some before, executes with
 /// our scheduler, over what it executes with the kernel's.

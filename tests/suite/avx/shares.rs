@@ -7,47 +7,51 @@ use super::occupancy::looks_at;
 use super::{CPUS, user_rows, wide_work};
 use crate::suite::counts::counts_of;
 use crate::suite::{scheduler_guest, script};
-use crate::vm::{Bochs, Flavour, census, in_repository, program};
+use crate::vm::{Bochs, Flavour, Guest, census, in_repository, program};
 
 /// What fraction of the wide instructions is executed on scalar CPUs, of a program that
 /// starts under the scheduler.
 pub fn wide_on_scalar_share() -> Result<f64> {
-    wide_on_scalar("start_scheduler --stats 0.05", PHASES)
+    wide_on_scalar(SCHEDULER, &phases(CPUS))
 }
 
 /// The same of one that ran before it, and so has string functions with the encoding of
 /// AVX-512 from the C library.
 pub fn wide_on_scalar_evex() -> Result<f64> {
-    wide_on_scalar(PHASES, "start_scheduler --stats 0.05")
+    wide_on_scalar(&phases(CPUS), SCHEDULER)
 }
 
-/// As many threads as CPUs: string functions, two million instructions of scalar work, a
-/// tenth of that with wide vectors, a system call, and so on.
-const PHASES: &str = "phases 4 1000000 20000 2000 string & phases=$!";
+const SCHEDULER: &str = "start_scheduler --stats 0.05";
 
-/// The same with half as many. With as many as CPUs none idles, but while somebody is on
-/// the way to it.
-const FEWER_PHASES: &str = "phases 2 1000000 20000 2000 string & phases=$!";
+/// Threads with string functions, two million instructions of scalar work, a tenth of that
+/// with wide vectors, a system call, and so on.
+fn phases(threads: usize) -> String {
+    format!("phases {threads} 1000000 20000 2000 string & phases=$!")
+}
+
+fn guest(machine: Bochs) -> Result<Guest> {
+    let guest = scheduler_guest(machine.at_a_servers_pace(), Flavour::Patched)?
+        .program(&census::oraclectl()?)
+        .program(&program::compile(&in_repository("tests/avx/phases.c"))?);
+    Ok(guest.limit(900))
+}
 
 /// How often an AVX core does scalar work though a scalar CPU is idle, of all times that one
-/// is.
+/// is. With as many threads as CPUs none idles, but while somebody is on the way to it.
 pub fn scalar_on_avx_share() -> Result<f64> {
-    let outcome =
-        scheduler_guest(Bochs::cpus(CPUS).at_a_servers_pace().traces(), Flavour::Patched)?
-            .program(&census::oraclectl()?)
-            .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
-            .command(&script(&format!(
-                "start_scheduler
-                 {FEWER_PHASES}
-                 sleep 0.3
-                 oraclectl trace start
-                 sleep 0.1
-                 oraclectl trace stop
-                 kill $phases
-                 stop_scheduler"
-            )))
-            .limit(900)
-            .boot()?;
+    let outcome = guest(Bochs::cpus(CPUS).traces())?
+        .command(&script(&format!(
+            "start_scheduler
+             {}
+             sleep 0.3
+             oraclectl trace start
+             sleep 0.1
+             oraclectl trace stop
+             kill $phases
+             stop_scheduler",
+            phases(CPUS / 2)
+        )))
+        .boot()?;
     outcome.all_succeeded()?;
     let looks = looks_at(&String::from_utf8(outcome.host_file("oracle.trace")?)?)?;
     eprintln!("rig: {looks:?}");
@@ -59,9 +63,7 @@ const FEWEST_WIDE: u64 = 10_000_000;
 
 /// Long after the first wide instruction, for a tenth of a second.
 fn wide_on_scalar(first: &str, second: &str) -> Result<f64> {
-    let outcome = scheduler_guest(Bochs::cpus(CPUS).at_a_servers_pace(), Flavour::Patched)?
-        .program(&census::oraclectl()?)
-        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+    let outcome = guest(Bochs::cpus(CPUS))?
         .command(&script(&format!(
             "{first}
              {second}
@@ -75,7 +77,6 @@ fn wide_on_scalar(first: &str, second: &str) -> Result<f64> {
                  sed -n '1s/^/fewest_avx_cores=/p'"
         )))
         .command("cat /tmp/counted")
-        .limit(900)
         .boot()?;
     // Those that are AVX cores all the time: CPUs with high numbers come first.
     let avx_cores = counts_of(&outcome, 0)?["fewest_avx_cores"] as usize;
