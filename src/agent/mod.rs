@@ -2,6 +2,7 @@
 //! Loads, observes and explains; schedules nothing.
 
 pub mod control;
+mod hints;
 pub mod policy;
 pub mod preflight;
 pub mod scheduler;

@@ -21,6 +21,7 @@ pub fn standard() -> avx_policy {
         scalar_penalty_ns: 20 * MS,
         stranded_ns: 50 * MS,
         steal_ns: 5 * MS,
+        classes: intf::avx_classes_CLASSES_AVX512.into(),
         sizing: intf::avx_sizing_method_SIZING_CONTROLLER.into(),
         avx_cpus: 2,
         share_alpha: 32,
@@ -91,7 +92,14 @@ macro_rules! knob {
     };
 }
 
-const KNOBS: [Knob; 23] = [
+const KNOBS: [Knob; 24] = [
+    knob!(
+        "classes",
+        classes,
+        Choice(&["avx512", "avx512+avx2-heavy"]),
+        "what is AVX work: 512-bit instructions; or heavy 256-bit ones as well, where threads say \
+         so, for of these nothing else tells"
+    ),
     knob!(
         "sizing",
         sizing,

@@ -10,7 +10,10 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use crate::bpf::intf::{avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
+use crate::bpf::intf::{
+    avx_tier, avx_tier_AVX_TIER_HINTS, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP,
+    avx_tier_AVX_TIER_XSTATE,
+};
 
 /// What a scheduler needs from the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,15 +70,33 @@ impl Machine {
     /// what it hides; and why so. Where AVX work harms nobody it is left alone, unless forced.
     pub fn tier(&self, hides: bool, forced: bool) -> (avx_tier, &'static str) {
         let has = |flag| self.cpu_flags.contains(flag);
-        let observe = |why| (avx_tier_AVX_TIER_OBSERVE, why);
-        if !has("avx512f") {
-            observe("the CPU has no AVX-512")
+        let tells_what_is_in_use = has("xsavec") && has("xgetbv1");
+        if !has("avx512f") && !forced {
+            (
+                avx_tier_AVX_TIER_OBSERVE,
+                "the CPU has no AVX-512; with --force what threads say of their work counts",
+            )
+        } else if !has("avx512f") {
+            (
+                avx_tier_AVX_TIER_HINTS,
+                "the CPU has no AVX-512, so what threads say of their work counts",
+            )
         } else if !self.has_licences() && !forced {
-            observe("AVX-512 hardly lowers the clock of this CPU; --force schedules all the same")
+            (
+                avx_tier_AVX_TIER_OBSERVE,
+                "AVX-512 hardly lowers the clock of this CPU; --force schedules all the same",
+            )
+        } else if !tells_what_is_in_use {
+            (
+                avx_tier_AVX_TIER_HINTS,
+                "the CPU does not tell what is in use, so what threads say of their work counts",
+            )
         } else if !hides {
-            observe("the kernel does not hide AVX-512: see kernel-patch/README.md")
-        } else if !has("xsavec") || !has("xgetbv1") {
-            observe("the CPU does not tell what is in use")
+            (
+                avx_tier_AVX_TIER_XSTATE,
+                "wide vectors are seen when a task is switched out; the kernel does not hide \
+                 AVX-512, which would show more: see kernel-patch/README.md",
+            )
         } else {
             (avx_tier_AVX_TIER_TRAP, "the kernel tells of each first wide instruction")
         }
@@ -171,11 +192,14 @@ mod tests {
         };
         let skylake = machine(&["avx512f", "xsavec", "xgetbv1"]);
         assert_eq!(skylake.tier(true, false).0, avx_tier_AVX_TIER_TRAP);
-        assert_eq!(skylake.tier(false, false).0, avx_tier_AVX_TIER_OBSERVE);
+        assert_eq!(skylake.tier(false, false).0, avx_tier_AVX_TIER_XSTATE);
         assert!(skylake.tier(false, false).1.contains("kernel-patch"));
-        for flags in [&["xsavec", "xgetbv1"][..], &["avx512f", "xsavec"], &["avx512f", "xgetbv1"]] {
-            assert_eq!(machine(flags).tier(true, true).0, avx_tier_AVX_TIER_OBSERVE);
+        for flags in [&["avx512f", "xsavec"], &["avx512f", "xgetbv1"]] {
+            assert_eq!(machine(flags).tier(true, false).0, avx_tier_AVX_TIER_HINTS);
         }
+        let haswell = machine(&["avx2", "xsavec", "xgetbv1"]);
+        assert_eq!(haswell.tier(true, false).0, avx_tier_AVX_TIER_OBSERVE);
+        assert_eq!(haswell.tier(true, true).0, avx_tier_AVX_TIER_HINTS);
     }
 
     #[test]

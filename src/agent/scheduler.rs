@@ -18,6 +18,7 @@ use scx_utils::{
 use tracing::{debug, info, warn};
 
 use super::control::{Answer, Pending, Request};
+use super::hints;
 use super::policy::{self, InForce};
 use super::stats::{self, Metrics, Server};
 use super::topology;
@@ -202,10 +203,22 @@ fn configure(
         | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;
     debug!("scheduler flags {:#x}", ops.flags);
 
+    if kernel_has("scx_bpf_reenqueue_local___v2")? {
+        ops.cpu_release = std::ptr::null_mut();
+        skel.progs.avxspec_sched_switch.set_autoload(true);
+    }
+    choose_programs(skel, tier)
+}
+
+/// What listens beside the scheduler's own callbacks.
+fn choose_programs(skel: &mut OpenBpfSkel<'_>, tier: intf::avx_tier) -> Result<()> {
+    if tier != intf::avx_tier_AVX_TIER_OBSERVE {
+        skel.progs.avxspec_exec.set_autoload(true);
+        hints::listen(skel)?;
+    }
     if tier == intf::avx_tier_AVX_TIER_TRAP {
         skel.progs.avxspec_hidden_used.set_autoload(true);
         skel.progs.avxspec_syscall_done.set_autoload(true);
-        skel.progs.avxspec_exec.set_autoload(true);
         let may_wait = kernel_has(MAY_WAIT_IN_EXEC)?;
         skel.progs.avxspec_execve.set_autoload(may_wait);
         skel.progs.avxspec_execveat.set_autoload(may_wait);
@@ -215,10 +228,6 @@ fn configure(
                  and who calls string functions between its wide instructions stays on AVX cores"
             );
         }
-    }
-    if kernel_has("scx_bpf_reenqueue_local___v2")? {
-        ops.cpu_release = std::ptr::null_mut();
-        skel.progs.avxspec_sched_switch.set_autoload(true);
     }
     Ok(())
 }

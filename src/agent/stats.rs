@@ -75,6 +75,7 @@ metrics! {
         light_faults: "shorter instructions with the encoding of AVX-512 that were",
         other_faults: "everything else that needs AVX-512 to be visible",
         samples: "times that wide vectors were seen in use",
+        hints: "times that a thread said that its work is another kind from now on",
         phases: "times that an AVX task became a scalar one",
         in_place: "AVX tasks that stayed where they were, since they may use no AVX core",
         preempted: "AVX cores that were taken from other work",

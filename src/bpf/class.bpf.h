@@ -129,6 +129,12 @@ static __always_inline bool used_wide_lately(const struct avx_habit *habit,
 	return habit->wide_before && since(habit->wide_at, ran) <= policy->mixed_memory_ns;
 }
 
+/* Whether the task did not run since it was last seen with them. */
+static __always_inline bool was_seen_at(const struct avx_habit *habit, u64 ran)
+{
+	return habit->wide_before && habit->wide_at == ran;
+}
+
 static __always_inline void becomes_avx(struct avx_habit *habit)
 {
 	habit->class = CLASS_AVX;
@@ -188,6 +194,13 @@ static __always_inline bool is_kept(const struct avx_habit *habit, const struct 
 				    u64 ran)
 {
 	return habit->mixed && used_wide_lately(habit, policy, ran);
+}
+
+/* Whether who gives this hint does AVX work. */
+static __always_inline bool is_hint_of_avx(const struct avx_policy *policy, u64 hint)
+{
+	return hint == AVX_HINT_AVX512 ||
+	       (hint == AVX_HINT_AVX2_HEAVY && policy->classes == CLASSES_AVX512_AVX2_HEAVY);
 }
 
 /* Its phase is over. */

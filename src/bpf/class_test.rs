@@ -21,7 +21,8 @@ const OTHER: u32 = 4;
 
 const SYSCALL: u32 = 0;
 const SWITCH: u32 = 1;
-const TICK: u32 = 2;
+const UNUSED: u32 = 2;
+const TICK: u32 = 3;
 
 const TRAP_UD: i32 = 6;
 const TRAP_GP: i32 = 13;
@@ -79,6 +80,8 @@ mod native {
             at: &Moment,
         );
         pub safe fn avx_is_never_hidden_from(policy: &avx_policy, program: &avx_name) -> bool;
+        pub safe fn avx_is_hint_of_avx(policy: &avx_policy, hint: u64) -> bool;
+        pub safe fn avx_was_seen_at(habit: &Habit, ran: u64) -> bool;
         pub safe fn avx_is_kept(habit: &Habit, policy: &avx_policy, ran: u64) -> bool;
         pub safe fn avx_becomes_scalar(habit: &mut Habit);
         pub safe fn avx_phase_begins(phase: &mut Phase, policy: &avx_policy, ran: u64);
@@ -357,6 +360,28 @@ fn nobody_plays_ping_pong() {
     assert!(task.wide_on_scalar <= MS, "{task:?}");
 }
 
+/// What is saved is looked at when a task wakes up and when it begins to run: it is one sample.
+#[test]
+fn one_switch_is_seen_once() {
+    let mut habit = Habit::default();
+    assert!(!avx_was_seen_at(&habit, 0));
+    avx_wide_vectors_seen(&mut Process::default(), &mut habit, MS);
+    assert!(avx_was_seen_at(&habit, MS) && !avx_was_seen_at(&habit, MS + 1));
+}
+
+#[test]
+fn heavy_avx2_is_avx_work_if_the_policy_says_so() {
+    let both = intf::avx_classes_CLASSES_AVX512_AVX2_HEAVY.into();
+    let none = intf::avx_hint_value_AVX_HINT_NONE.into();
+    let avx512 = intf::avx_hint_value_AVX_HINT_AVX512.into();
+    let avx2_heavy = intf::avx_hint_value_AVX_HINT_AVX2_HEAVY.into();
+    let standard = policy::standard();
+    let larger = avx_policy { classes: both, ..standard };
+    let heard = |policy| [none, avx512, avx2_heavy, 7].map(|hint| avx_is_hint_of_avx(policy, hint));
+    assert_eq!(heard(&standard), [false, true, false, false]);
+    assert_eq!(heard(&larger), [false, true, true, false]);
+}
+
 #[test]
 fn changed_ways_are_found_out() {
     let policy = policy::standard();
@@ -374,17 +399,17 @@ fn changed_ways_are_found_out() {
 #[test]
 fn each_method_ends_a_phase_at_its_own_boundary() {
     let methods = [
-        (intf::avx_return_method_RETURN_SYSCALL, vec![SYSCALL]),
-        (intf::avx_return_method_RETURN_SWITCH, vec![SWITCH]),
+        (intf::avx_return_method_RETURN_SYSCALL, vec![SYSCALL, UNUSED]),
+        (intf::avx_return_method_RETURN_SWITCH, vec![SWITCH, UNUSED]),
         (intf::avx_return_method_RETURN_TIMEOUT, vec![]),
-        (intf::avx_return_method_RETURN_ADAPTIVE, vec![SYSCALL]),
+        (intf::avx_return_method_RETURN_ADAPTIVE, vec![SYSCALL, UNUSED]),
     ];
     for (return_method, ending) in methods {
         let policy = avx_policy { return_method: return_method.into(), ..policy::standard() };
         let mut phase = Phase::default();
         avx_phase_begins(&mut phase, &policy, 7);
         avx_phase_goes_on(&mut phase, 9);
-        for boundary in [SYSCALL, SWITCH, TICK] {
+        for boundary in [SYSCALL, SWITCH, UNUSED, TICK] {
             let just_before = 9 + policy.return_timeout_ns - 1;
             let ends = ending.contains(&boundary);
             assert_eq!(avx_phase_is_over(&phase, &policy, boundary, just_before), ends);

@@ -53,7 +53,22 @@ enum avx_queue_kind {
 /* How AVX work is found out about, from the best way to none. */
 enum avx_tier {
 	AVX_TIER_TRAP,	  /* the kernel hides AVX-512 and tells of its first use */
+	AVX_TIER_XSTATE,  /* wide registers are seen in use when it saves them */
+	AVX_TIER_HINTS,	  /* threads say so themselves */
 	AVX_TIER_OBSERVE, /* it is not: nothing is known, nothing is done */
+};
+
+/* What a thread says of its work; see contrib/hints. */
+enum avx_hint_value {
+	AVX_HINT_NONE,
+	AVX_HINT_AVX512,
+	AVX_HINT_AVX2_HEAVY, /* 256-bit multiplication and floating point */
+};
+
+/* As scx_layered has it. */
+struct avx_hint {
+	u64 hint; /* enum avx_hint_value */
+	u64 reserved[3];
 };
 
 /* Where a CPU is; each of these is named by its first CPU. */
@@ -81,6 +96,12 @@ enum avx_sizing_method {
 enum avx_placement_method {
 	PLACEMENT_PACK,	  /* on one node while there is room */
 	PLACEMENT_SPREAD, /* evenly over the nodes */
+};
+
+/* What is AVX work. */
+enum avx_classes {
+	CLASSES_AVX512,
+	CLASSES_AVX512_AVX2_HEAVY,
 };
 
 /* When a task is scalar again. */
@@ -111,6 +132,10 @@ struct avx_policy {
 	/* For how long a task must have been due to be taken by a CPU of another
 	 * cache that has work of its own: 0 to 1 s (ns) */
 	u64 steal_ns;
+
+	/* What is AVX work: enum avx_classes. Of heavy AVX2 hints tell and nothing
+	 * else, for every program uses some AVX2 */
+	u64 classes;
 
 	/* How many AVX cores: enum avx_sizing_method */
 	u64 sizing;
@@ -195,6 +220,7 @@ struct avx_cpu_stats {
 	u64 light_faults;   /* ... shorter ones with the encoding of AVX-512 */
 	u64 other_faults;   /* ... and everything else */
 	u64 samples;	    /* times that wide vectors were seen in use */
+	u64 hints;	    /* times that a thread said that its work is another kind */
 	u64 phases;	    /* ends of a task's time as an AVX task */
 	u64 in_place;	    /* AVX tasks that may use no AVX core */
 	u64 preempted;	    /* AVX cores that were taken from other work */

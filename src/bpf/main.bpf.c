@@ -7,8 +7,10 @@
  * headers beside it, and tells the kernel the verdict.
  */
 #include <scx/common.bpf.h>
+#include "hints.bpf.h"
 #include "quiet.bpf.h"
 #include "roles.bpf.h"
+#include "saved.bpf.h"
 #include "state.bpf.h"
 #include "visibility.bpf.h"
 #include "waiting.bpf.h"
@@ -90,14 +92,14 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 		}
 	}
 
-	return traps() ? init_roles() : 0;
+	return classifies() ? init_roles() : 0;
 }
 
 s32 BPF_STRUCT_OPS(avxspec_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	if (!bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
 		return -ENOMEM;
-	return traps() ? init_process(p, args->fork) : 0;
+	return classifies() ? init_process(p, args->fork) : 0;
 }
 
 /* A task enters with neither credit nor debt. */
@@ -140,8 +142,12 @@ static s32 select_by_role(struct task_struct *p, s32 prev_cpu, bool *is_idle)
 s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
-	s32 cpu = nr_avx_cpus ? select_by_role(p, prev_cpu, &is_idle)
-			      : scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	s32 cpu;
+
+	if (samples_saved())
+		learn_from_saved(p);
+	cpu = nr_avx_cpus ? select_by_role(p, prev_cpu, &is_idle)
+			  : scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 
 	if (is_idle) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, AVX_SLICE_MAX_NS, 0);
@@ -202,7 +208,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 only_cpu;
 
 	leave_queue(p);
-	if (traps() && !(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
+	if (classifies() && !(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
 		return;
 	tctx = lookup_task(p);
 	only_cpu = only_cpu_of(p);
@@ -321,7 +327,8 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
 	at = (struct avx_moment){ .ran = p->se.sum_exec_runtime, .now = scx_bpf_now() };
 	if (is_wide)
 		saw_wide_vectors(p, tctx, &at);
-	ends_phase(p, tctx, BOUNDARY_SWITCH, &at);
+	if (!samples_saved())
+		ends_phase(p, tctx, BOUNDARY_SWITCH, &at);
 	set_runs_avx(cctx, false, at.now);
 }
 
@@ -340,7 +347,7 @@ static bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *p
 	if (nr_llcs > 1)
 		look_around(cpu, !tctx && !private);
 	shared = has_waiting(shared_queue(cctx->shared_llc));
-	avx = traps() && has_waiting(avx_queue(cctx->avx_llc));
+	avx = classifies() && has_waiting(avx_queue(cctx->avx_llc));
 
 	if (!shared && !private && !avx) {
 		if (tctx)
@@ -382,7 +389,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		set_misused(cctx, is_misuse(prev, cctx));
 		return;
 	}
-	if (!traps())
+	if (!classifies())
 		return;
 	if (prev)
 		depart(prev, cctx, is_runnable);
@@ -404,6 +411,8 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 
 	cctx->coming = 0;
 	cctx->started_at = 0;
+	if (samples_saved() && !was_sent)
+		learn_from_saved(p);
 	if (!nr_avx_cpus && !cctx->runs_avx)
 		return;
 
@@ -436,7 +445,7 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		return;
 	cctx->sent_away = 0;
 	cctx->ran_before = p->se.sum_exec_runtime;
-	if (traps())
+	if (classifies())
 		arrive(p, cctx, has_waited);
 }
 
@@ -457,7 +466,10 @@ static void look_at(struct task_struct *p)
 		end_quiet(p, tctx);
 	if (uses_wide_vectors(p))
 		saw_wide_vectors(p, tctx, &at);
-	ends_phase(p, tctx, BOUNDARY_TICK, &at);
+	if (hints_given)
+		follow_hint(p, tctx, &at);
+	if (!samples_saved())
+		ends_phase(p, tctx, BOUNDARY_TICK, &at);
 	set_runs_avx(cctx, tctx->habit.class == CLASS_AVX, at.now);
 	hide_or_show(p, tctx, &at);
 	if (belongs_elsewhere(p, cctx))
@@ -500,7 +512,8 @@ static bool is_any_idle(void)
 
 static void rescue_at(u32 llc)
 {
-	bool shared = has_waiting(shared_queue(llc)), avx = traps() && has_waiting(avx_queue(llc));
+	bool shared = has_waiting(shared_queue(llc)),
+	     avx = classifies() && has_waiting(avx_queue(llc));
 
 	if ((!shared && !avx) || !is_any_idle())
 		return;
@@ -514,7 +527,7 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 
-	if (traps())
+	if (classifies())
 		look_at(curr);
 	if (!cctx)
 		return;

@@ -183,6 +183,16 @@ void avx_learn_from_fault(struct avx_process *process, struct avx_habit *habit,
 	learn_from_fault(process, habit, policy, verdict, at);
 }
 
+bool avx_is_hint_of_avx(const struct avx_policy *policy, u64 hint)
+{
+	return is_hint_of_avx(policy, hint);
+}
+
+bool avx_was_seen_at(const struct avx_habit *habit, u64 ran)
+{
+	return was_seen_at(habit, ran);
+}
+
 bool avx_is_kept(const struct avx_habit *habit, const struct avx_policy *policy, u64 ran)
 {
 	return is_kept(habit, policy, ran);

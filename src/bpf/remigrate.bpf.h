@@ -26,6 +26,7 @@
 enum avx_boundary {
 	BOUNDARY_SYSCALL, /* it made a system call */
 	BOUNDARY_SWITCH,  /* it was switched out */
+	BOUNDARY_UNUSED,  /* ... and used none at that moment, where more is not known */
 	BOUNDARY_TICK,	  /* time passed */
 };
 
@@ -82,11 +83,12 @@ static __always_inline bool phase_is_over(const struct avx_phase *phase,
 
 	switch (policy->return_method) {
 	case RETURN_SYSCALL:
-		return boundary == BOUNDARY_SYSCALL;
+		return boundary == BOUNDARY_SYSCALL || boundary == BOUNDARY_UNUSED;
 	case RETURN_SWITCH:
-		return boundary == BOUNDARY_SWITCH;
+		return boundary == BOUNDARY_SWITCH || boundary == BOUNDARY_UNUSED;
 	case RETURN_ADAPTIVE:
-		return boundary == BOUNDARY_SYSCALL && since(phase->began, ran) >= phase->keep;
+		return (boundary == BOUNDARY_SYSCALL || boundary == BOUNDARY_UNUSED) &&
+		       since(phase->began, ran) >= phase->keep;
 	default:
 		return false;
 	}

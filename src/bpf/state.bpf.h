@@ -26,6 +26,18 @@ const volatile u32 cpus_per_core = 1;
 const volatile u32 nr_llcs = 1;
 const volatile u32 tier = AVX_TIER_OBSERVE;
 
+/* Whether there are AVX tasks, however they are found. */
+static bool classifies(void)
+{
+	return tier != AVX_TIER_OBSERVE;
+}
+
+/* Whether the kernel hides and tells. */
+static bool traps(void)
+{
+	return tier == AVX_TIER_TRAP;
+}
+
 struct queue_ctx {
 	u64 clock;
 	u64 nr_cpus; /* that take from it by preference */
@@ -50,6 +62,7 @@ struct task_ctx {
 	bool overdue;	   /* queued at the longest wait */
 	u64 quiet_until;   /* hidden while its C library starts, 0 afterwards */
 	bool hidden;	   /* AVX-512 is hidden from it, as far as we asked */
+	bool hinted;	   /* an AVX task because it says so, and for as long */
 	struct avx_habit habit;
 	struct avx_phase phase;
 };
@@ -68,6 +81,14 @@ struct {
 	__type(key, int);
 	__type(value, struct avx_process);
 } processes SEC(".maps");
+
+/* What threads say of themselves; the agent pins it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct avx_hint);
+} hints SEC(".maps");
 
 struct cpu_ctx {
 	/* Of the task that runs there: since when, if that is known, for how long it

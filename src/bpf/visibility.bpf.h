@@ -27,11 +27,6 @@ extern void bpf_task_watch_syscalls(struct task_struct *p, bool on) __ksym __wea
 #define XFEATURE_ZMM_HI256 (1ULL << 6)
 #define XFEATURES_AVX512 (7U << 5)
 
-static bool traps(void)
-{
-	return tier == AVX_TIER_TRAP;
-}
-
 /* Whether the operator wants the process to be left alone. */
 static void look_for_name(struct task_struct *p, struct avx_process *process,
 			  const struct avx_policy *policy)
@@ -48,7 +43,7 @@ static void look_for_name(struct task_struct *p, struct avx_process *process,
 
 static void hide(struct task_struct *p, struct task_ctx *tctx, bool hidden)
 {
-	if (tctx->hidden == hidden)
+	if (!traps() || tctx->hidden == hidden)
 		return;
 	tctx->hidden = hidden;
 	bpf_task_hide_xfeatures(p, hidden ? XFEATURES_AVX512 : 0);
@@ -60,6 +55,13 @@ static struct avx_moment moment_of(const struct task_struct *p)
 	u64 now = scx_bpf_now();
 
 	return (struct avx_moment){ .ran = ran_up_to(p, now), .now = now };
+}
+
+/* Whether this is told of each system call of @p. */
+static void watch_syscalls(struct task_struct *p, bool on)
+{
+	if (traps())
+		bpf_task_watch_syscalls(p, on);
 }
 
 /* @p begins or goes on to run on this CPU. */
@@ -78,41 +80,46 @@ static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, const str
 	hide(p, tctx, process && is_to_be_hidden(process, &tctx->habit, at));
 }
 
-/* @p, which runs here, is an AVX task from now on. */
+/* @p is an AVX task from now on. */
 static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 			const struct avx_policy *policy, const struct avx_moment *at)
 {
 	phase_begins(&tctx->phase, policy, at->ran);
-	set_runs_avx_here(true, at->now);
-	bpf_task_watch_syscalls(p, true);
+	watch_syscalls(p, true);
 	hide(p, tctx, false);
+	if (!nr_avx_cpus)
+		ensure_an_avx_core();
 }
 
-/* The end of a phase of @p, which runs here, if this is one. */
+static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct avx_moment *at)
+{
+	phase_ends(&tctx->phase, at->ran);
+	becomes_scalar(&tctx->habit);
+	watch_syscalls(p, false);
+	stat_add(phases, 1);
+}
+
+/* The end of a phase of @p, if this is one. */
 static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_boundary boundary,
 		       const struct avx_moment *at)
 {
 	const struct avx_policy *policy;
 
-	if (tctx->habit.class != CLASS_AVX)
+	if (tctx->habit.class != CLASS_AVX || tctx->hinted)
 		return false;
 	policy = current_policy();
 	if (!policy || is_kept(&tctx->habit, policy, at->ran) ||
 	    !phase_is_over(&tctx->phase, policy, boundary, at->ran))
 		return false;
 
-	phase_ends(&tctx->phase, at->ran);
-	set_runs_avx_here(false, at->now);
-	becomes_scalar(&tctx->habit);
-	bpf_task_watch_syscalls(p, false);
-	stat_add(phases, 1);
+	end_phase(p, tctx, at);
 	return true;
 }
 
 /* Whether @p, if it is running here, has something in the upper halves of zmm0-15. */
 static bool uses_wide_vectors(const struct task_struct *p)
 {
-	return p == bpf_get_current_task_btf() &&
+	return traps() && p == bpf_get_current_task_btf() &&
 	       bpf_current_xfeatures_in_use() & XFEATURE_ZMM_HI256;
 }
 
@@ -165,14 +172,14 @@ static void begin_quiet(struct task_struct *p, struct task_ctx *tctx)
 {
 	tctx->quiet_until = p->se.sum_exec_runtime + QUIET_MAX_NS;
 	hide(p, tctx, true);
-	bpf_task_watch_syscalls(p, true);
+	watch_syscalls(p, true);
 }
 
 static void end_quiet(struct task_struct *p, struct task_ctx *tctx)
 {
 	tctx->quiet_until = 0;
 	hide(p, tctx, false);
-	bpf_task_watch_syscalls(p, false);
+	watch_syscalls(p, false);
 }
 
 /*
@@ -209,7 +216,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	if (tctx->habit.class != CLASS_AVX)
 		return 0;
 	begin_phase(p, tctx, policy, &at);
-	ensure_an_avx_core();
+	set_runs_avx_here(true, at.now);
 	/* Whether it may move is asked when it is to be scheduled, and once. */
 	return !is_avx_cpu(bpf_get_smp_processor_id());
 }
@@ -232,6 +239,7 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 	at = moment_of(p);
 	if (!ends_phase(p, tctx, BOUNDARY_SYSCALL, &at))
 		return 0;
+	set_runs_avx_here(false, at.now);
 	hide_or_show(p, tctx, &at);
 	return is_avx_cpu(bpf_get_smp_processor_id());
 }
@@ -251,7 +259,9 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 	tctx->habit = (struct avx_habit){};
 	tctx->phase = (struct avx_phase){};
 	tctx->hidden = false;
+	tctx->hinted = false;
 	tctx->quiet_until = 0;
+	bpf_task_storage_delete(&hints, p);
 	look_for_name(p, process, policy);
 	return 0;
 }

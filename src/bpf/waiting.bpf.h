@@ -201,14 +201,14 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 /* Who is first on @cpu: the task that runs there, or the first of one of its queues. */
 static enum avx_choice first_on(s32 cpu, const struct cpu_ctx *cctx, s64 running)
 {
-	const struct avx_policy *policy = traps() || nr_llcs > 1 ? current_policy() : NULL;
+	const struct avx_policy *policy = classifies() || nr_llcs > 1 ? current_policy() : NULL;
 	u64 now = scx_bpf_now();
 	s64 private = head_due_in(private_queue(cpu), now), avx = NOBODY_DUE;
 	s64 shared = head_due_in(shared_queue(cctx->shared_llc), now);
 
 	if (policy && cctx->shared_llc != cctx->llc)
 		shared = yielding(shared, policy->steal_ns);
-	if (policy && traps()) {
+	if (policy && classifies()) {
 		avx = head_due_in(avx_queue(cctx->avx_llc), now);
 		if (cctx->role == ROLE_AVX)
 			shared = yielding(shared, policy->scalar_penalty_ns);

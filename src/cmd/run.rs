@@ -16,7 +16,9 @@ use crate::agent::policy::InForce;
 use crate::agent::preflight::Machine;
 use crate::agent::scheduler::{Ended, LoadOpts, Scheduler, kernel_has};
 use crate::agent::stats;
-use crate::bpf::intf::{avx_tier, avx_tier_AVX_TIER_TRAP};
+use crate::bpf::intf::{
+    avx_tier, avx_tier_AVX_TIER_HINTS, avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_XSTATE,
+};
 
 /// What the kernel patch brings.
 const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
@@ -25,7 +27,7 @@ pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts, mut in_force: InFo
     let machine = Machine::look(Path::new("/"));
     machine.check()?;
     let (tier, why) = machine.tier(kernel_has(TELLS_OF_FIRST_USE)?, opts.forced);
-    info!("{}: {why}", tier_name(tier));
+    info!("tier {}: {why}", name_of(tier));
 
     let shutdown = super::shutdown_flag()?;
     let server = stats::serve()?;
@@ -48,8 +50,15 @@ pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts, mut in_force: InFo
     Ok(())
 }
 
-fn tier_name(tier: avx_tier) -> &'static str {
-    if tier == avx_tier_AVX_TIER_TRAP { "tier trap" } else { "tier observe" }
+fn name_of(tier: avx_tier) -> &'static str {
+    [
+        (avx_tier_AVX_TIER_TRAP, "trap"),
+        (avx_tier_AVX_TIER_XSTATE, "xstate"),
+        (avx_tier_AVX_TIER_HINTS, "hints"),
+    ]
+    .into_iter()
+    .find_map(|(known, name)| (known == tier).then_some(name))
+    .unwrap_or("observe")
 }
 
 /// The statistics come over the same socket as for `--monitor`, so they survive a restart.

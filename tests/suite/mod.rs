@@ -45,7 +45,7 @@ pub struct Test {
 /// there are CPUs: those that only look at files need not wait for a guest.
 const THREADS: usize = 6;
 
-const GROUPS: [&[Test]; 17] = [
+const GROUPS: [&[Test]; 18] = [
     stress::TESTS,
     crowd::TESTS,
     hiding::registers::TESTS,
@@ -59,6 +59,7 @@ const GROUPS: [&[Test]; 17] = [
     emulator::TESTS,
     scheduler::TESTS,
     avx::TESTS,
+    avx::tiers::TESTS,
     machines::TESTS,
     bad_input::TESTS,
     host::TESTS,

@@ -59,9 +59,18 @@ enum MachineName {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum KernelName {
+pub enum KernelName {
     Patched,
     Stock,
+}
+
+impl KernelName {
+    pub fn flavour(self) -> Flavour {
+        match self {
+            KernelName::Patched => Flavour::Patched,
+            KernelName::Stock => Flavour::Stock,
+        }
+    }
 }
 
 fn qemu(arguments: &Arguments) -> Result<Qemu> {
@@ -84,12 +93,8 @@ pub fn boot(arguments: &Arguments) -> Result<ExitCode> {
         }
         MachineName::Bochs => Bochs::cpus(arguments.cpus).into(),
     };
-    let flavour = match arguments.kernel {
-        KernelName::Patched => Flavour::Patched,
-        KernelName::Stock => Flavour::Stock,
-    };
     let is_bochs = matches!(machine, Machine::Bochs(_));
-    let mut guest = Guest::new(machine, flavour).program(&scheduler_program()?);
+    let mut guest = Guest::new(machine, arguments.kernel.flavour()).program(&scheduler_program()?);
     if is_bochs {
         guest = guest.program(&census::oraclectl()?);
     }

@@ -7,15 +7,19 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
+use super::boot::KernelName;
 use crate::suite::hiding::with_force;
 use crate::suite::{scheduler_guest, script};
-use crate::vm::{Bochs, Flavour, bpf, program};
+use crate::vm::{Bochs, bpf, program};
 
 #[derive(clap::Args)]
 pub struct Arguments {
     /// CPUs
     #[arg(long, default_value_t = 1)]
     cpus: usize,
+    /// The kernel
+    #[arg(long, value_enum, default_value = "patched", conflicts_with = "instead")]
+    kernel: KernelName,
     /// Arguments of the scheduler
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     scheduler: String,
@@ -41,7 +45,7 @@ const SYMBOLS: &str = "/tmp/symbols";
 
 pub fn profile(arguments: &Arguments) -> Result<ExitCode> {
     let machine = Bochs::cpus(arguments.cpus).at_a_servers_pace().profiles();
-    let mut guest = scheduler_guest(machine, Flavour::Patched)?.collect(SYMBOLS);
+    let mut guest = scheduler_guest(machine, arguments.kernel.flavour())?.collect(SYMBOLS);
     for file in &arguments.program {
         guest = guest.program(&program::compile(file)?);
     }

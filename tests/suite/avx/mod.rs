@@ -4,6 +4,7 @@
 pub mod costs;
 mod occupancy;
 pub mod shares;
+pub mod tiers;
 
 use std::process::Command;
 

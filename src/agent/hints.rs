@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The map in which threads say what their work is: contrib/hints shows how.
+
+use std::ffi::CString;
+use std::mem::{MaybeUninit, size_of};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use libbpf_rs::{MapCore, MapHandle, MapType};
+use tracing::warn;
+
+use super::scheduler::kernel_has;
+use crate::bpf::intf::avx_hint;
+use crate::bpf::skel::OpenBpfSkel;
+
+/// Where threads find it. It stays there when the scheduler ends, with the owner and the mode that
+/// somebody gave it, and whoever holds it is heard by the next scheduler.
+const PLACE: &str = "/sys/fs/bpf/scx_avxspec_hints";
+
+/// Through which all updates go.
+const UPDATE: &str = "bpf_pid_task_storage_update_elem";
+
+/// How the kernel marks its file system for BPF objects.
+const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+
+/// Before the programs are loaded.
+pub fn listen(skel: &mut OpenBpfSkel<'_>) -> Result<()> {
+    let place = Path::new(PLACE);
+    let is_told = kernel_has(UPDATE)?;
+    let is_there = place.exists();
+
+    skel.progs.avxspec_hint_given.set_autoload(is_told);
+    let variables = skel.maps.bss_data.as_mut().context("the BPF programs have no variables")?;
+    variables.hints_given = is_there || !is_told;
+
+    if is_there {
+        let map = MapHandle::from_pinned_path(place);
+        let is_ours = map.is_ok_and(|map| {
+            map.map_type() == MapType::TaskStorage
+                && map.value_size() as usize == size_of::<avx_hint>()
+        });
+        ensure!(is_ours, "{PLACE} is no map of hints: remove it");
+    }
+    if place.parent().is_some_and(is_bpf_fs) {
+        skel.maps.hints.set_pin_path(place).context("cannot name the map of hints")?;
+    } else {
+        warn!("no file system for BPF objects is mounted: threads cannot say what their work is");
+    }
+    Ok(())
+}
+
+fn is_bpf_fs(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    let mut found = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the path ends with a zero, and the result is read only if the call says that it
+    // wrote one.
+    let found = unsafe {
+        if libc::statfs(path.as_ptr(), found.as_mut_ptr()) != 0 {
+            return false;
+        }
+        found.assume_init()
+    };
+    found.f_type == BPF_FS_MAGIC
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What threads say of their work: in a map of the kernel's task storage, which the
+ * agent pins where they find it.
+ *
+ * A thread that speaks for itself is heard at once, for the kernel tells of each
+ * update. What is said of another one, or taken back by deleting it, is noticed with
+ * the next tick that finds it running.
+ */
+#ifndef AVXSPEC_HINTS_BPF_H
+#define AVXSPEC_HINTS_BPF_H
+
+#include "state.bpf.h"
+#include "visibility.bpf.h"
+
+/* Whether anybody ever gave one; to look costs something. */
+bool hints_given;
+
+/* Whether @p is to be an AVX task because it says so. */
+static bool is_hinted(struct task_struct *p, const struct avx_policy *policy)
+{
+	const struct avx_hint *hint = bpf_task_storage_get(&hints, p, 0, 0);
+
+	return hint && is_hint_of_avx(policy, hint->hint);
+}
+
+/* Makes of @p what it says it is; whether that is something else. */
+static bool follow_hint(struct task_struct *p, struct task_ctx *tctx, const struct avx_moment *at)
+{
+	const struct avx_policy *policy = current_policy();
+	bool hinted = policy && is_hinted(p, policy);
+
+	if (!policy || tctx->hinted == hinted)
+		return false;
+	tctx->hinted = hinted;
+	if (!hinted) {
+		end_phase(p, tctx, at);
+	} else if (tctx->habit.class != CLASS_AVX) {
+		becomes_avx(&tctx->habit);
+		begin_phase(p, tctx, policy, at);
+	}
+	stat_add(hints, 1);
+	return true;
+}
+
+SEC("?fexit/bpf_pid_task_storage_update_elem")
+int BPF_PROG(avxspec_hint_given, struct bpf_map *map, void *key, void *value, u64 flags, long error)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+	struct task_ctx *tctx = lookup_task(p);
+	struct avx_moment at;
+
+	if (error || map != (void *)&hints || !tctx || !cctx)
+		return 0;
+	hints_given = true;
+	at = moment_of(p);
+	if (!follow_hint(p, tctx, &at))
+		return 0;
+	set_runs_avx(cctx, tctx->hinted, at.now);
+	if (tctx->hinted != (cctx->role == ROLE_AVX))
+		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	return 0;
+}
+
+#endif /* AVXSPEC_HINTS_BPF_H */

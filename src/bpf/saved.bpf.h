@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What tasks had in their registers when they were switched out, where the kernel
+ * tells nothing of what they do in between.
+ *
+ * With the registers the kernel saves which of them were in use. Upper halves of
+ * zmm0-15 are if a wide instruction wrote them and vzeroupper did not follow. So this
+ * says less than a fault: of a phase that is short, or ends before the task is
+ * switched out, nothing is seen, and who leaves its registers as they are seems to go
+ * on. Nothing is seen either of who is never switched out; so there is no end of a
+ * phase but by what is seen.
+ */
+#ifndef AVXSPEC_SAVED_BPF_H
+#define AVXSPEC_SAVED_BPF_H
+
+#include "state.bpf.h"
+#include "visibility.bpf.h"
+
+static bool samples_saved(void)
+{
+	return tier == AVX_TIER_XSTATE;
+}
+
+/* Up to Linux 6.15 the registers' place is in the thread, then behind the task. */
+struct thread_struct___with_fpu {
+	struct fpu fpu;
+} __attribute__((preserve_access_index));
+
+struct task_struct___with_fpu {
+	struct thread_struct___with_fpu thread;
+} __attribute__((preserve_access_index));
+
+static u64 saved_behind(const struct task_struct *p)
+{
+	u64 fpu = (u64)p + bpf_core_type_size(struct task_struct), state, saved;
+
+	if (bpf_probe_read_kernel(&state, sizeof(state),
+				  (void *)(fpu + bpf_core_field_offset(struct fpu, fpstate))))
+		return 0;
+	state += bpf_core_field_offset(struct fpstate, regs.xsave.header.xfeatures);
+	return bpf_probe_read_kernel(&saved, sizeof(saved), (void *)state) ? 0 : saved;
+}
+
+/* Whether @p, which does not run, left something in the upper halves of zmm0-15. */
+static bool left_wide_vectors(const struct task_struct *p)
+{
+	const struct task_struct___with_fpu *task = (const void *)p;
+	u64 saved = bpf_core_field_exists(task->thread.fpu)
+			    ? task->thread.fpu.fpstate->regs.xsave.header.xfeatures
+			    : saved_behind(p);
+
+	return saved & XFEATURE_ZMM_HI256;
+}
+
+/* Global, for the verifier. */
+__noinline int saw_saved(struct task_struct *p __arg_trusted, bool is_wide)
+{
+	struct task_ctx *tctx = lookup_task(p);
+	struct avx_moment at;
+
+	if (!tctx)
+		return 0;
+	at = (struct avx_moment){ .ran = p->se.sum_exec_runtime, .now = scx_bpf_now() };
+	if (!is_wide)
+		ends_phase(p, tctx, BOUNDARY_UNUSED, &at);
+	else if (!was_seen_at(&tctx->habit, at.ran))
+		saw_wide_vectors(p, tctx, &at);
+	return 0;
+}
+
+/* @p is about to run again, or to be queued for it. */
+static void learn_from_saved(struct task_struct *p)
+{
+	bool is_wide = left_wide_vectors(p);
+
+	/* While there are no AVX cores there are no AVX tasks. */
+	if (is_wide || nr_avx_cpus)
+		saw_saved(p, is_wide);
+}
+
+#endif /* AVXSPEC_SAVED_BPF_H */

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where the kernel does not hide AVX-512: AVX work is found out about in other ways.
+
+use anyhow::{Result, ensure};
+
+use super::{CPUS, user_rows, wide_work};
+use crate::suite::counts::{Counts, counts_of};
+use crate::suite::{Test, scheduler_guest, script};
+use crate::vm::guest::Outcome;
+use crate::vm::{Bochs, Flavour, Qemu, census, in_repository, program};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "avx::long_wide_work_goes_to_avx_cores_on_a_stock_kernel",
+        budget_s: 90,
+        body: long_wide_work,
+    },
+    Test {
+        name: "avx::who_says_what_its_work_is_runs_where_it_belongs",
+        budget_s: 60,
+        body: hints_are_followed,
+    },
+];
+
+/// Threads that do nothing but wide work and threads that do none, more than CPUs: each is
+/// switched out now and then, and what it has in its registers then is saved.
+fn long_wide_work() -> Result<()> {
+    let outcome = scheduler_guest(Bochs::cpus(CPUS), Flavour::Stock)?
+        .program(&census::oraclectl()?)
+        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+        .command(&script(
+            "start_scheduler --set sizing=static --set avx-cpus=2
+             phases 2 1 0 1000000000 & wide=$!
+             phases 4 1000000 200 0 & scalar=$!
+             sleep 0.5
+             oraclectl run -- sleep 1
+             kill $wide $scalar
+             stop_scheduler
+             cat /tmp/scheduler.err >&2",
+        ))
+        .limit(400)
+        .boot()?;
+    ensure_tier(&outcome, "xstate")?;
+    let (on_scalar, all) = wide_work(&user_rows(outcome.stdout(0)?)?, 2);
+    ensure!(all > 20_000_000, "{all} wide instructions in a second");
+    ensure!(on_scalar * 20 <= all, "{on_scalar} of {all} wide instructions on scalar CPUs");
+    Ok(())
+}
+
+fn ensure_tier(outcome: &Outcome, tier: &str) -> Result<()> {
+    let said = &outcome.commands[0].stderr;
+    ensure!(said.contains(&format!("tier {tier}: ")), "{said}");
+    Ok(())
+}
+
+/// The last of four CPUs is the AVX core. QEMU has no AVX-512, so that the scheduler knows
+/// of nothing else.
+fn hints_are_followed() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
+        .program(&program::compile(&in_repository("tests/avx/hinted.c"))?)
+        .command(&script(
+            "start_scheduler --force --set sizing=static --set avx-cpus=1
+             chmod o+w /sys/fs/bpf/scx_avxspec_hints
+             hinted 3
+             scx_avxspec policy set classes=avx512+avx2-heavy >&2
+             hinted 3 | sed -n 's/^avx2/heavy/p'
+             stop_scheduler
+             cat /tmp/scheduler.err >&2",
+        ))
+        .boot()?;
+    ensure_tier(&outcome, "hints")?;
+    let counts = counts_of(&outcome, 0)?;
+    let mostly = |counts: &Counts, many: &str, few: &str| counts[many] > 10 * counts[few];
+    for (many, few) in [
+        ("avx_there", "avx_elsewhere"),
+        ("scalar_elsewhere", "scalar_there"),
+        ("avx2_elsewhere", "avx2_there"),
+        ("heavy_there", "heavy_elsewhere"),
+        ("told_there", "told_elsewhere"),
+    ] {
+        ensure!(mostly(&counts, many, few), "{many} is not far more than {few}: {counts:?}");
+    }
+    Ok(())
+}
