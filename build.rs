@@ -9,9 +9,10 @@ use scx_cargo::BpfBuilder;
 #[path = "build/requirements.rs"]
 mod requirements;
 
-const HEADERS: [&str; 10] = [
+const HEADERS: [&str; 11] = [
     "src/bpf/intf.h",
     "src/bpf/arithmetic.bpf.h",
+    "src/bpf/books.bpf.h",
     "src/bpf/class.bpf.h",
     "src/bpf/decode.bpf.h",
     "src/bpf/elf.bpf.h",

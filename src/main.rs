@@ -78,6 +78,21 @@ enum Command {
     /// Show or change the policy of a scheduler that already runs.
     #[command(subcommand)]
     Policy(cmd::policy::Command),
+    /// Show what a scheduler that already runs is doing.
+    Status {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell what a scheduler that already runs thinks of a thread, and why.
+    Explain {
+        /// The id of the thread; of a process it is that of its first one.
+        #[arg(value_name = "PID")]
+        thread: i32,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
@@ -103,8 +118,11 @@ fn run(opts: Opts) -> Result<()> {
         return cmd::help_policy::run();
     }
     cmd::log_to_stderr(opts.verbose);
-    if let Some(Command::Policy(command)) = &opts.command {
-        return cmd::policy::run(command);
+    match &opts.command {
+        Some(Command::Policy(command)) => return cmd::policy::run(command),
+        Some(Command::Status { json }) => return cmd::status::run(*json),
+        Some(Command::Explain { thread, json }) => return cmd::explain::run(*thread, *json),
+        None => {}
     }
     if let Some(interval) = opts.monitor {
         return cmd::monitor::run(interval);

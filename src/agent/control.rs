@@ -15,7 +15,9 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
+use super::explain::Explanation;
 use super::policy::Setting;
+use super::status::Status;
 
 const SOCKET: &str = "/run/scx_avxspec/control";
 
@@ -32,13 +34,22 @@ pub enum Request {
     Show,
     /// Turn these knobs, each as KNOB=VALUE, all at once.
     Set(Vec<String>),
+    /// What is the scheduler doing?
+    Status,
+    /// What does it think of this thread?
+    Explain(i32),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// This is, from now on.
-    InForce { generation: u64, settings: Vec<Setting> },
+    InForce {
+        generation: u64,
+        settings: Vec<Setting>,
+    },
+    Status(Box<Status>),
+    Explanation(Box<Explanation>),
     /// Nothing has changed, for this reason.
     Refused(String),
 }

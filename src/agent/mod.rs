@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loads, observes and explains; schedules nothing.
 
+mod books;
 pub mod control;
+mod explain;
 mod hints;
 pub mod policy;
 pub mod preflight;
 pub mod scheduler;
 pub mod stats;
+mod status;
 mod topology;

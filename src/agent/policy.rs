@@ -40,6 +40,7 @@ pub fn standard() -> avx_policy {
         backoff_max_ns: 100 * MS,
         mixed_memory_ns: 200 * MS,
         detection_grace_ns: 100 * MS,
+        licence_hold_ns: 670 * US,
         quiet_library: 1,
         never_hide: names_of(&[DYNAMIC_LINKER]).unwrap_or(NO_NAMES),
     }
@@ -92,7 +93,7 @@ macro_rules! knob {
     };
 }
 
-const KNOBS: [Knob; 24] = [
+const KNOBS: [Knob; 25] = [
     knob!(
         "classes",
         classes,
@@ -192,6 +193,12 @@ const KNOBS: [Knob; 24] = [
         detection_grace_ns,
         Time(0..=10 * S),
         "how long nothing is hidden from a program that looks for what the CPU has"
+    ),
+    knob!(
+        "licence-hold",
+        licence_hold_ns,
+        Time(0..=10 * MS),
+        "how long the clock stays low after the last wide instruction, for the statistics"
     ),
     knob!(
         "quiet-library",

@@ -15,6 +15,26 @@ use crate::bpf::intf::{
     avx_tier_AVX_TIER_XSTATE,
 };
 
+/// How AVX work is found out about here, and why so.
+#[derive(Clone, Copy)]
+pub struct Tier {
+    pub kind: avx_tier,
+    pub why: &'static str,
+}
+
+impl Tier {
+    pub fn name(self) -> &'static str {
+        [
+            (avx_tier_AVX_TIER_TRAP, "trap"),
+            (avx_tier_AVX_TIER_XSTATE, "xstate"),
+            (avx_tier_AVX_TIER_HINTS, "hints"),
+        ]
+        .into_iter()
+        .find_map(|(kind, name)| (kind == self.kind).then_some(name))
+        .unwrap_or("observe")
+    }
+}
+
 /// What a scheduler needs from the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
@@ -68,10 +88,10 @@ impl Machine {
 
     /// How AVX work is found out about on a kernel that tells, or does not, of the first use of
     /// what it hides; and why so. Where AVX work harms nobody it is left alone, unless forced.
-    pub fn tier(&self, hides: bool, forced: bool) -> (avx_tier, &'static str) {
+    pub fn tier(&self, hides: bool, forced: bool) -> Tier {
         let has = |flag| self.cpu_flags.contains(flag);
         let tells_what_is_in_use = has("xsavec") && has("xgetbv1");
-        if !has("avx512f") && !forced {
+        let (kind, why) = if !has("avx512f") && !forced {
             (
                 avx_tier_AVX_TIER_OBSERVE,
                 "the CPU has no AVX-512; with --force what threads say of their work counts",
@@ -99,7 +119,8 @@ impl Machine {
             )
         } else {
             (avx_tier_AVX_TIER_TRAP, "the kernel tells of each first wide instruction")
-        }
+        };
+        Tier { kind, why }
     }
 
     /// Whether wide vectors lower the clock so much that it matters: with Intel's CPUs up to
@@ -191,15 +212,15 @@ mod tests {
             ..READY
         };
         let skylake = machine(&["avx512f", "xsavec", "xgetbv1"]);
-        assert_eq!(skylake.tier(true, false).0, avx_tier_AVX_TIER_TRAP);
-        assert_eq!(skylake.tier(false, false).0, avx_tier_AVX_TIER_XSTATE);
-        assert!(skylake.tier(false, false).1.contains("kernel-patch"));
+        assert_eq!(skylake.tier(true, false).kind, avx_tier_AVX_TIER_TRAP);
+        assert_eq!(skylake.tier(false, false).kind, avx_tier_AVX_TIER_XSTATE);
+        assert!(skylake.tier(false, false).why.contains("kernel-patch"));
         for flags in [&["avx512f", "xsavec"], &["avx512f", "xgetbv1"]] {
-            assert_eq!(machine(flags).tier(true, false).0, avx_tier_AVX_TIER_HINTS);
+            assert_eq!(machine(flags).tier(true, false).kind, avx_tier_AVX_TIER_HINTS);
         }
         let haswell = machine(&["avx2", "xsavec", "xgetbv1"]);
-        assert_eq!(haswell.tier(true, false).0, avx_tier_AVX_TIER_OBSERVE);
-        assert_eq!(haswell.tier(true, true).0, avx_tier_AVX_TIER_HINTS);
+        assert_eq!(haswell.tier(true, false).kind, avx_tier_AVX_TIER_OBSERVE);
+        assert_eq!(haswell.tier(true, true).kind, avx_tier_AVX_TIER_HINTS);
     }
 
     #[test]
@@ -209,9 +230,9 @@ mod tests {
         let amd = Machine { is_intel: false, cpu_flags: flags, ..READY };
         let sapphire_rapids = Machine { cpu_flags: newer, ..READY };
         for machine in [amd, sapphire_rapids] {
-            let (tier, why) = machine.tier(true, false);
-            assert!(tier == avx_tier_AVX_TIER_OBSERVE && why.contains("--force"), "{why}");
-            assert_eq!(machine.tier(true, true).0, avx_tier_AVX_TIER_TRAP);
+            let Tier { kind, why } = machine.tier(true, false);
+            assert!(kind == avx_tier_AVX_TIER_OBSERVE && why.contains("--force"), "{why}");
+            assert_eq!(machine.tier(true, true).kind, avx_tier_AVX_TIER_TRAP);
         }
     }
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use crossbeam::channel::{Receiver, select};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, OpenObject, libbpf_sys};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
@@ -18,12 +18,14 @@ use scx_utils::{
 use tracing::{debug, info, warn};
 
 use super::control::{Answer, Pending, Request};
-use super::hints;
+use super::explain::Explanation;
 use super::policy::{self, InForce};
+use super::preflight::Tier;
 use super::stats::{self, Metrics, Server};
-use super::topology;
+use super::status::{self, Status, seconds};
+use super::{books, hints, topology};
 use crate::bpf::intf;
-use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
+use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
 use crate::{NAME, version};
 
 /// How long a raised shutdown flag may go unnoticed.
@@ -56,13 +58,14 @@ pub struct Scheduler<'a> {
     started: Instant,
     /// What the CPUs had done before.
     busy_before_ns: u64,
-    nr_cpus: usize,
+    tier: Tier,
+    cpus: Vec<u32>,
 }
 
 impl<'a> Scheduler<'a> {
     pub fn start(
         opts: &LoadOpts,
-        tier: intf::avx_tier,
+        tier: Tier,
         in_force: &InForce,
         object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Self> {
@@ -75,7 +78,7 @@ impl<'a> Scheduler<'a> {
             .context("cannot open the BPF programs")?;
 
         let places = topology::places()?;
-        configure(&mut skel, &places, tier, opts)?;
+        configure(&mut skel, &places, tier.kind, opts)?;
 
         let mut skel = scx_ops_load!(skel, avxspec, uei).context("cannot load the BPF programs")?;
         tell_places(&skel, &places)?;
@@ -84,15 +87,16 @@ impl<'a> Scheduler<'a> {
         let busy_before_ns = stats::busy_ns()?;
         let link = scx_ops_attach!(skel, avxspec).context("cannot attach the scheduler")?;
 
-        let nr_cpus = places.len();
         info!(
-            "{NAME} {} running on {nr_cpus} CPUs (slice {} to {} ms, weights delay by at most {} s)",
+            "{NAME} {} running on {} CPUs (slice {} to {} ms, weights delay by at most {} s)",
             version(),
+            places.len(),
             intf::avx_limits_AVX_SLICE_MIN_NS / 1_000_000,
             intf::avx_limits_AVX_SLICE_MAX_NS / 1_000_000,
             intf::AVX_WAIT_MAX_S,
         );
-        Ok(Self { skel, link: Some(link), started, busy_before_ns, nr_cpus })
+        let cpus = places.into_keys().collect();
+        Ok(Self { skel, link: Some(link), started, busy_before_ns, tier, cpus })
     }
 
     /// Answer requests until the flag is raised or the kernel ends the scheduler.
@@ -122,17 +126,20 @@ impl<'a> Scheduler<'a> {
     }
 
     fn obey(&self, request: &Request, in_force: &mut InForce) -> Answer {
-        if let Request::Set(settings) = request {
-            match self.switched(in_force, settings) {
-                Ok(new) => *in_force = new,
-                Err(error) => return Answer::Refused(format!("{error:#}")),
-            }
-            info!("policy {}: {}", in_force.generation, settings.join(" "));
-        }
-        Answer::InForce {
-            generation: in_force.generation,
-            settings: policy::settings(&in_force.policy),
-        }
+        let answer = match request {
+            Request::Show => Ok(shown(in_force)),
+            Request::Set(settings) => self.switch(in_force, settings),
+            Request::Status => self.status(in_force).map(|it| Answer::Status(Box::new(it))),
+            Request::Explain(thread) => books::task(&self.skel, *thread)
+                .map(|task| Answer::Explanation(Box::new(Explanation::new(*thread, &task)))),
+        };
+        answer.unwrap_or_else(|error| Answer::Refused(format!("{error:#}")))
+    }
+
+    fn switch(&self, in_force: &mut InForce, settings: &[String]) -> Result<Answer> {
+        *in_force = self.switched(in_force, settings)?;
+        info!("policy {}: {}", in_force.generation, settings.join(" "));
+        Ok(shown(in_force))
     }
 
     fn switched(&self, old: &InForce, settings: &[String]) -> Result<InForce> {
@@ -150,24 +157,52 @@ impl<'a> Scheduler<'a> {
     }
 
     fn metrics(&self) -> Result<Metrics> {
-        let zero = 0u32.to_ne_bytes();
-        let per_cpu = self
-            .skel
-            .maps
-            .cpu_stats
-            .lookup_percpu(&zero, MapFlags::ANY)
-            .context("cannot read the statistics")?
-            .context("the kernel holds no statistics")?;
-        let per_cpu = per_cpu.iter().map(|bytes| parse_stats(bytes)).collect::<Result<Vec<_>>>()?;
-        let variables = self.skel.maps.bss_data.as_ref().context("the kernel has no variables")?;
-        let now = Metrics {
+        Ok(self.now()?.with(&books::cpu_stats(&self.skel)?))
+    }
+
+    /// What is so now, without what is counted.
+    fn now(&self) -> Result<Metrics> {
+        Ok(Metrics {
             interval_ns: u64::try_from(self.started.elapsed().as_nanos())?,
             run_ns: stats::busy_ns()?.saturating_sub(self.busy_before_ns),
-            nr_cpus: self.nr_cpus as u64,
-            nr_avx_cpus: variables.nr_avx_cpus.into(),
+            nr_cpus: self.cpus.len() as u64,
+            nr_avx_cpus: self.variables()?.nr_avx_cpus.into(),
             ..Metrics::default()
-        };
-        Ok(now.with(&per_cpu))
+        })
+    }
+
+    fn status(&self, in_force: &InForce) -> Result<Status> {
+        let per_cpu = books::cpu_stats(&self.skel)?;
+        let metrics = self.now()?.with(&per_cpu);
+        // Times of roles are those of the scheduler's clock, which it last read then.
+        let now_ns = self.variables()?.looked_at;
+        let cpu = |cpu: &u32| Ok(status::Cpu::new(*cpu, &books::role(&self.skel, *cpu)?, now_ns));
+        Ok(Status {
+            version: version(),
+            tier: self.tier.name().to_owned(),
+            why: self.tier.why.to_owned(),
+            generation: in_force.generation,
+            runs_for_s: seconds(metrics.interval_ns),
+            busy_s: seconds(metrics.run_ns),
+            avx_s: seconds(metrics.avx_ns),
+            scalar_s: seconds(metrics.scalar_ns),
+            low_clock_on_scalar_cpus_s: seconds(metrics.lowered_ns),
+            low_clock_on_avx_cores_s: seconds(metrics.lowered_avx_ns),
+            cpus: self.cpus.iter().map(cpu).collect::<Result<_>>()?,
+            waits: status::waits_of(&per_cpu),
+            cgroups: status::name_cgroups(books::cgroups(&self.skel)),
+        })
+    }
+
+    fn variables(&self) -> Result<&types::bss> {
+        self.skel.maps.bss_data.as_deref().context("the kernel has no variables")
+    }
+}
+
+fn shown(in_force: &InForce) -> Answer {
+    Answer::InForce {
+        generation: in_force.generation,
+        settings: policy::settings(&in_force.policy),
     }
 }
 
@@ -193,6 +228,7 @@ fn configure(
     let queues = nr_cpu_ids * intf::avx_queue_kind_NR_QUEUE_KINDS;
     skel.maps.queues.set_max_entries(queues).context("cannot size the queues")?;
     skel.maps.cpus.set_max_entries(nr_cpu_ids).context("cannot size the map of CPUs")?;
+    skel.maps.cpu_roles.set_max_entries(nr_cpu_ids).context("cannot size the books of CPUs")?;
     skel.maps.topology.set_max_entries(nr_cpu_ids).context("cannot size the topology")?;
 
     let ops = skel.struct_ops.avxspec_mut();
@@ -290,14 +326,4 @@ fn as_bytes<T: Copy>(object: &T) -> &[u8] {
     // SAFETY: these are the bytes of a live object. What lies between its members, if anything
     // does, is read by nobody.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(object).cast(), size_of::<T>()) }
-}
-
-fn parse_stats(bytes: &[u8]) -> Result<intf::avx_cpu_stats> {
-    ensure!(
-        bytes.len() >= size_of::<intf::avx_cpu_stats>(),
-        "the kernel's statistics are shorter than they should be"
-    );
-    // SAFETY: the length was checked, every bit pattern is a valid value, and
-    // the read does not ask for alignment.
-    Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
 }

@@ -38,52 +38,8 @@
 #include "arithmetic.bpf.h"
 #include "decode.bpf.h"
 
-enum avx_class {
-	CLASS_DEFAULT, /* never seen with wide vectors */
-	CLASS_SCALAR,  /* has used them, does not now */
-	CLASS_AVX,     /* uses them now */
-};
-
-enum avx_role {
-	ROLE_SCALAR, /* a CPU for everything but AVX work */
-	ROLE_AVX,    /* an AVX core */
-};
-
-/* What a fault of something hidden was about. */
-enum avx_verdict {
-	VERDICT_WIDE,	   /* 512 bits: what all this is for */
-	VERDICT_LIGHT,	   /* the encoding of AVX-512, and no more than 256 bits */
-	VERDICT_DETECTION, /* CPUID, which tells what there is */
-	VERDICT_RESTORE,   /* XRSTOR of registers that were visible when saved */
-	VERDICT_OTHER,	   /* illegal, or out of reach of the decoder */
-};
-
 #define TRAP_UD 6
 #define TRAP_GP 13
-
-/* What is known of a process; all zero at exec. */
-struct avx_process {
-	bool convicted; /* seen with 512-bit vectors */
-	bool exempt;	/* nothing is hidden from it, whatever it does */
-	u64 judged_by;	/* the generation of the policy that says so, or not */
-	u64 grace_end;	/* nothing is hidden before */
-};
-
-/* What a task is used to do; all zero for a new one. */
-struct avx_habit {
-	u32 class;	   /* enum avx_class */
-	bool mixed;	   /* an AVX task that is kept for its light faults */
-	bool wide_before;  /* it has used wide vectors, at @wide_at */
-	u64 wide_at;	   /* ... as far as was seen */
-	u64 visible_until; /* its back-off */
-	u64 backoff_ns;	   /* ... how long it was */
-};
-
-/* What is known when it is to be decided whether to hide. */
-struct avx_moment {
-	u64 ran; /* for how long the task has run */
-	u64 now; /* time on the wall */
-};
 
 /* Of a fault by the instruction at @code, of which so many bytes are known. */
 static __always_inline enum avx_verdict verdict_of(int trapnr, const u8 code[INSN_BYTES],

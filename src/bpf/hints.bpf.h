@@ -34,10 +34,10 @@ static bool follow_hint(struct task_struct *p, struct task_ctx *tctx, const stru
 		return false;
 	tctx->hinted = hinted;
 	if (!hinted) {
-		end_phase(p, tctx, at);
+		end_phase(p, tctx, policy, BOUNDARY_HINT, at);
 	} else if (tctx->habit.class != CLASS_AVX) {
 		becomes_avx(&tctx->habit);
-		begin_phase(p, tctx, policy, at);
+		begin_phase(p, tctx, policy, CAUSE_HINT, at);
 	}
 	stat_add(hints, 1);
 	return true;

@@ -33,6 +33,10 @@ enum avx_limits {
 	AVX_SLICE_MIN_NS = 1 * 1000 * 1000,
 	/* The weight of a task at nice 0. The kernel's range is 1 to 10000. */
 	AVX_WEIGHT_NORMAL = 100,
+	/* Buckets of the histograms of waits: the last one for 0.5 s and more. */
+	AVX_WAIT_BUCKETS = 21,
+	/* Of the waits of tasks that are none of the AVX tasks, one in so many counts. */
+	AVX_WAITS_SAMPLED = 64,
 };
 
 /*
@@ -182,6 +186,10 @@ struct avx_policy {
 	 * has: 0 to 10 s (ns) */
 	u64 detection_grace_ns;
 
+	/* How long the clock stays low after the last wide instruction, for the
+	 * statistics: 0 to 10 ms (ns) */
+	u64 licence_hold_ns;
+
 	/* Whether AVX-512 is hidden from a program while its C library chooses its
 	 * string functions: 0 or 1 */
 	u64 quiet_library;
@@ -198,6 +206,113 @@ struct avx_policy_in_force {
 
 #define AVX_CHECKSUM_FACTOR 1099511628211ULL
 
+enum avx_class {
+	CLASS_DEFAULT, /* never seen with wide vectors */
+	CLASS_SCALAR,  /* has used them, does not now */
+	CLASS_AVX,     /* uses them now */
+	NR_CLASSES,
+};
+
+enum avx_role {
+	ROLE_SCALAR, /* a CPU for everything but AVX work */
+	ROLE_AVX,    /* an AVX core */
+};
+
+/* What a fault of something hidden was about. */
+enum avx_verdict {
+	VERDICT_WIDE,	   /* 512 bits: what all this is for */
+	VERDICT_LIGHT,	   /* the encoding of AVX-512, and no more than 256 bits */
+	VERDICT_DETECTION, /* CPUID, which tells what there is */
+	VERDICT_RESTORE,   /* XRSTOR of registers that were visible when saved */
+	VERDICT_OTHER,	   /* illegal, or out of reach of the decoder */
+	NR_VERDICTS,
+};
+
+/* What happened to a task that may be the end of its phase. */
+enum avx_boundary {
+	BOUNDARY_SYSCALL, /* it made a system call */
+	BOUNDARY_SWITCH,  /* it was switched out */
+	BOUNDARY_UNUSED,  /* ... and used none at that moment, where more is not known */
+	BOUNDARY_TICK,	  /* time passed */
+	BOUNDARY_HINT,	  /* it said so */
+	NR_BOUNDARIES,
+};
+
+/* What is known of a process; all zero at exec. */
+struct avx_process {
+	bool convicted; /* seen with 512-bit vectors */
+	bool exempt;	/* nothing is hidden from it, whatever it does */
+	u64 judged_by;	/* the generation of the policy that says so, or not */
+	u64 grace_end;	/* nothing is hidden before */
+};
+
+/* What a task is used to do; all zero for a new one. */
+struct avx_habit {
+	u32 class;	   /* enum avx_class */
+	bool mixed;	   /* an AVX task that is kept for its light faults */
+	bool wide_before;  /* it has used wide vectors, at @wide_at */
+	u64 wide_at;	   /* ... as far as was seen */
+	u64 visible_until; /* its back-off */
+	u64 backoff_ns;	   /* ... how long it was */
+};
+
+/* What is known when it is to be decided whether to hide. */
+struct avx_moment {
+	u64 ran; /* for how long the task has run */
+	u64 now; /* time on the wall */
+};
+
+/* What is known of a task's phases; all zero for one that had none. */
+struct avx_phase {
+	u64 began;  /* the present or last phase */
+	u64 used;   /* wide vectors were seen to be in use the last time */
+	u64 ended;  /* the last phase; 0 if there was none */
+	u64 scalar; /* moving average of how long it was scalar in between */
+	u64 keep;   /* for how long it is not worth to let it go */
+};
+
+/* Why a phase began. */
+enum avx_cause {
+	CAUSE_FAULT,  /* a wide instruction */
+	CAUSE_MIXED,  /* a light one, soon after wide ones */
+	CAUSE_SAMPLE, /* wide registers were in use */
+	CAUSE_HINT,   /* the thread said so */
+	NR_CAUSES,
+};
+
+/* What a task did since it was first seen; a cgroup's is the sum of its tasks'. */
+struct avx_book {
+	u64 avx_ns;    /* ran as an AVX task, */
+	u64 scalar_ns; /* ... and between its phases */
+	u64 phases[NR_CAUSES];
+	u64 ends[NR_BOUNDARIES];
+	u64 faults[NR_VERDICTS];
+	u64 sent_to_avx;    /* was asked to go to an AVX core, */
+	u64 sent_to_scalar; /* ... or away from one */
+};
+
+/* What is known of a task. */
+struct task_ctx {
+	u64 vtime;	   /* measured by the clock of @queue */
+	u64 queue;	   /* the queue the task last waited in */
+	u64 weight_queued; /* what it adds to that queue's weight, if it does */
+	u64 settled;	   /* up to which running time it has paid */
+	u64 queued_at;	   /* since when it waits, or waited the last time */
+	bool overdue;	   /* queued at the longest wait */
+	u64 quiet_until;   /* hidden while its C library starts, 0 afterwards */
+	bool hidden;	   /* AVX-512 is hidden from it, as far as we asked */
+	bool hinted;	   /* an AVX task because it says so, and for as long */
+	struct avx_habit habit;
+	struct avx_phase phase;
+	u32 cause;	      /* why its present or last phase began, enum avx_cause, */
+	u32 boundary;	      /* ... and ended, enum avx_boundary */
+	u64 generation;	      /* of the policy by which it did */
+	u64 booked_at;	      /* up to which running time its time is in the book */
+	bool has_news;	      /* there is something in the book that is not told */
+	struct avx_book book; /* what it did, */
+	struct avx_book told; /* ... and what of it is in the book of its cgroup */
+};
+
 /*
  * What happened on one CPU since the scheduler was loaded. Only that CPU
  * writes its copy; a reader adds up all of them.
@@ -211,7 +326,10 @@ struct avx_cpu_stats {
 	u64 kept;	    /* slices given again to the task that was running */
 	u64 overdue;	    /* tasks queued at the longest wait instead of their weight's */
 	u64 rescues;	    /* idle CPUs woken by the tick for a task that waited */
-	u64 avx_ns;	    /* time that AVX tasks ran */
+	u64 avx_ns;	    /* time that AVX tasks ran, */
+	u64 scalar_ns;	    /* ... and tasks between such phases, as far as is told */
+	u64 lowered_ns;	    /* time at a low clock as a scalar CPU, as far as can be told */
+	u64 lowered_avx_ns; /* ... and as an AVX core */
 	u64 avx_waits;	    /* AVX tasks that began to run, */
 	u64 avx_wait_ns;    /* ... having waited for so long in all */
 	u64 queued_avx;	    /* tasks queued for AVX cores */
@@ -229,6 +347,18 @@ struct avx_cpu_stats {
 	u64 loud_starts;    /* ... or not, since they may need x86-64-v4 */
 	u64 policies_read;  /* times that a policy was looked up, if they are checked, */
 	u64 policies_torn;  /* ... and was not what the agent wrote */
+	/* How long tasks waited in queues, by their class: the first bucket is for less
+	 * than 1024 ns, and each for twice as much as the one before. All AVX tasks are
+	 * in it, and of the others one in AVX_WAITS_SAMPLED. */
+	u64 waits[NR_CLASSES][AVX_WAIT_BUCKETS];
+};
+
+/* What a CPU is, and was. Times are those of the scheduler's clock. */
+struct avx_cpu_role {
+	u64 role;   /* enum avx_role, */
+	u64 since;  /* ... and since when */
+	u64 avx_ns; /* time as an AVX core before */
+	u64 changes;
 };
 
 #endif /* AVXSPEC_INTF_H */

@@ -7,6 +7,7 @@
  * headers beside it, and tells the kernel the verdict.
  */
 #include <scx/common.bpf.h>
+#include "cgroups.bpf.h"
 #include "hints.bpf.h"
 #include "quiet.bpf.h"
 #include "roles.bpf.h"
@@ -425,7 +426,7 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 			return;
 		is_avx = tctx->habit.class == CLASS_AVX;
 		if (is_avx && has_waited)
-			stat_add(avx_wait_ns, at.now - tctx->queued_at);
+			count_wait(tctx, at.now);
 		if (is_avx && cctx->role == ROLE_SCALAR)
 			stat_add(in_place, 1);
 		hide_or_show(p, tctx, &at);
@@ -445,6 +446,8 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		return;
 	cctx->sent_away = 0;
 	cctx->ran_before = p->se.sum_exec_runtime;
+	if (has_waited && is_sampled(cctx->ran_before))
+		sample_wait(p);
 	if (classifies())
 		arrive(p, cctx, has_waited);
 }
@@ -474,6 +477,11 @@ static void look_at(struct task_struct *p)
 	hide_or_show(p, tctx, &at);
 	if (belongs_elsewhere(p, cctx))
 		scx_bpf_task_set_slice(p, 0);
+
+	if (tctx->habit.class != CLASS_DEFAULT)
+		book_time(tctx, tctx->habit.class == CLASS_AVX, at.ran);
+	if (tctx->has_news)
+		tell_cgroup(p);
 }
 
 /*
@@ -540,6 +548,7 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 void BPF_STRUCT_OPS(avxspec_disable, struct task_struct *p)
 {
 	leave_queue(p);
+	tell_cgroup(p);
 }
 
 /* This CPU is no longer ours, and what was the task that ran does not run. */

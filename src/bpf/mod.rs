@@ -14,6 +14,8 @@ pub mod skel {
 }
 
 #[cfg(test)]
+mod books_test;
+#[cfg(test)]
 mod class_test;
 #[cfg(test)]
 mod decisions_test;

@@ -4,6 +4,7 @@
  * functions for the BPF compiler; this file gives them addresses, so that
  * native code calls the very lines that run in the kernel.
  */
+#include "books.bpf.h"
 #include "class.bpf.h"
 #include "decode.bpf.h"
 #include "elf.bpf.h"
@@ -211,4 +212,39 @@ bool avx_is_never_hidden_from(const struct avx_policy *policy, const struct avx_
 bool avx_needs_x86_64_v4(const u32 note[NOTE_WORDS], u32 length)
 {
 	return needs_x86_64_v4(note, length);
+}
+
+u32 avx_wait_bucket(u64 wait_ns)
+{
+	return wait_bucket(wait_ns);
+}
+
+u64 avx_held_low(u64 last_avx, u64 now, u64 hold_ns)
+{
+	return held_low(last_avx, now, hold_ns);
+}
+
+bool avx_is_sampled(u64 ran)
+{
+	return is_sampled(ran);
+}
+
+void avx_book_time(struct task_ctx *tctx, bool as_avx, u64 ran)
+{
+	book_time(tctx, as_avx, ran);
+}
+
+void avx_book_beginning(struct task_ctx *tctx, u32 cause, u64 generation, u64 ran)
+{
+	book_beginning(tctx, cause, generation, ran);
+}
+
+void avx_book_end(struct task_ctx *tctx, u32 boundary, u64 generation, u64 ran)
+{
+	book_end(tctx, boundary, generation, ran);
+}
+
+void avx_book_fault(struct task_ctx *tctx, u32 verdict)
+{
+	book_fault(tctx, verdict);
 }

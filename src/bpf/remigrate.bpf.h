@@ -22,23 +22,6 @@
 
 #include "arithmetic.bpf.h"
 
-/* What happened to a task that may be the end of its phase. */
-enum avx_boundary {
-	BOUNDARY_SYSCALL, /* it made a system call */
-	BOUNDARY_SWITCH,  /* it was switched out */
-	BOUNDARY_UNUSED,  /* ... and used none at that moment, where more is not known */
-	BOUNDARY_TICK,	  /* time passed */
-};
-
-/* What is known of a task's phases; all zero for one that had none. */
-struct avx_phase {
-	u64 began;  /* the present or last phase */
-	u64 used;   /* wide vectors were seen to be in use the last time */
-	u64 ended;  /* the last phase; 0 if there was none */
-	u64 scalar; /* moving average of how long it was scalar in between */
-	u64 keep;   /* for how long it is not worth to let it go */
-};
-
 /* One long time shall not make many short ones forgotten. */
 #define LONG_ENOUGH 4
 

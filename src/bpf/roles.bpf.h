@@ -28,6 +28,14 @@ bool is_approaching;
 u32 is_resizing;
 u32 nr_avx_cpus;
 
+/* The agent sizes this before loading. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct avx_cpu_role);
+} cpu_roles SEC(".maps");
+
 struct look_timer {
 	struct bpf_timer timer;
 };
@@ -64,6 +72,20 @@ static void count_role(s32 first_cpu_of_core, s32 first_cpu_of_llc, s32 first_cp
 	node->node_avx += n;
 }
 
+static void book_role(u32 cpu, enum avx_role role)
+{
+	struct avx_cpu_role *book = bpf_map_lookup_elem(&cpu_roles, &cpu);
+	u64 now = scx_bpf_now();
+
+	if (!book)
+		return;
+	if (role == ROLE_SCALAR)
+		book->avx_ns += since(book->since, now);
+	book->role = role;
+	book->since = now;
+	book->changes++;
+}
+
 /* Whoever runs there and does not belong there any more is asked to leave. */
 static void set_role(s32 cpu, enum avx_role role)
 {
@@ -85,6 +107,7 @@ static void set_role(s32 cpu, enum avx_role role)
 		bpf_cpumask_clear_cpu(cpu, avx);
 		nr_avx_cpus--;
 	}
+	book_role(cpu, role);
 	count_role(place->core, place->llc, place->node, role == ROLE_AVX ? 1 : -1);
 	stat_add(role_changes, 1);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -207,6 +230,7 @@ static int look(void *map, int *key, struct look_timer *timer)
 	if (policy && start_resizing()) {
 		u32 size = is_approaching ? sizing.nr_avx : look_at_demand(policy);
 
+		licence_hold_ns = policy->licence_hold_ns;
 		is_done = approach(size, policy->placement);
 		is_approaching = !is_done;
 		end_resizing();

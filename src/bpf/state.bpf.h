@@ -13,6 +13,7 @@
 #ifndef AVXSPEC_STATE_BPF_H
 #define AVXSPEC_STATE_BPF_H
 
+#include "books.bpf.h"
 #include "class.bpf.h"
 #include "fairness.bpf.h"
 #include "queues.bpf.h"
@@ -53,20 +54,6 @@ struct {
 	__type(value, struct queue_ctx);
 } queues SEC(".maps");
 
-struct task_ctx {
-	u64 vtime;	   /* measured by the clock of @queue */
-	u64 queue;	   /* the queue the task last waited in */
-	u64 weight_queued; /* what it adds to that queue's weight, if it does */
-	u64 settled;	   /* up to which running time it has paid */
-	u64 queued_at;	   /* since when it waits, or waited the last time */
-	bool overdue;	   /* queued at the longest wait */
-	u64 quiet_until;   /* hidden while its C library starts, 0 afterwards */
-	bool hidden;	   /* AVX-512 is hidden from it, as far as we asked */
-	bool hinted;	   /* an AVX task because it says so, and for as long */
-	struct avx_habit habit;
-	struct avx_phase phase;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -98,8 +85,10 @@ struct cpu_ctx {
 	bool runs_avx;
 	/* It is an AVX core, and that task is none of the AVX tasks, and may move. */
 	bool is_misused;
-	/* Up to when the time of AVX tasks is in the statistics. */
+	/* Up to when the time of AVX tasks is in the statistics, and when one ran the
+	 * last time. */
 	u64 accounted;
+	u64 avx_until;
 	/* Who is to be queued elsewhere, from ops.dispatch() to ops.enqueue(), whether
 	 * it is an AVX task, and on which CPU if one idles for it. */
 	u64 sent_away;
@@ -201,11 +190,37 @@ static void set_misused(struct cpu_ctx *cctx, bool is_misused)
 	__sync_fetch_and_add(&nr_misused, is_misused ? 1 : -1);
 }
 
+/* As the policy says; for statistics alone. */
+u64 licence_hold_ns;
+
+/* This CPU runs AVX work up to now, or from now on. */
+static void account_avx(struct cpu_ctx *cctx, u64 now)
+{
+	u64 lowered, ran = 0;
+	u32 zero = 0;
+	struct avx_cpu_stats *stats = bpf_map_lookup_elem(&cpu_stats, &zero);
+
+	if (cctx->runs_avx) {
+		ran = since(cctx->accounted, now);
+		lowered = ran;
+	} else {
+		lowered = held_low(cctx->avx_until, now, licence_hold_ns);
+	}
+	cctx->avx_until = now;
+	if (!stats)
+		return;
+	stats->avx_ns += ran;
+	if (cctx->role == ROLE_AVX)
+		stats->lowered_avx_ns += lowered;
+	else
+		stats->lowered_ns += lowered;
+}
+
 /* What runs on this CPU is AVX work from now on, or none any more. */
 static void set_runs_avx(struct cpu_ctx *cctx, bool runs_avx, u64 now)
 {
-	if (cctx->runs_avx && vtime_before(cctx->accounted, now))
-		stat_add(avx_ns, now - cctx->accounted);
+	if (cctx->runs_avx || runs_avx)
+		account_avx(cctx, now);
 	cctx->accounted = now;
 	cctx->runs_avx = runs_avx;
 	if (runs_avx)

@@ -82,8 +82,10 @@ static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, const str
 
 /* @p is an AVX task from now on. */
 static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
-			const struct avx_policy *policy, const struct avx_moment *at)
+			const struct avx_policy *policy, enum avx_cause cause,
+			const struct avx_moment *at)
 {
+	book_beginning(tctx, cause, generation_of(policy), at->ran);
 	phase_begins(&tctx->phase, policy, at->ran);
 	watch_syscalls(p, true);
 	hide(p, tctx, false);
@@ -91,8 +93,10 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 		ensure_an_avx_core();
 }
 
-static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct avx_moment *at)
+static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct avx_policy *policy,
+		      enum avx_boundary boundary, const struct avx_moment *at)
 {
+	book_end(tctx, boundary, generation_of(policy), at->ran);
 	phase_ends(&tctx->phase, at->ran);
 	becomes_scalar(&tctx->habit);
 	watch_syscalls(p, false);
@@ -112,7 +116,7 @@ static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_bo
 	    !phase_is_over(&tctx->phase, policy, boundary, at->ran))
 		return false;
 
-	end_phase(p, tctx, at);
+	end_phase(p, tctx, policy, boundary, at);
 	return true;
 }
 
@@ -137,7 +141,7 @@ static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx,
 	if (was_avx)
 		phase_goes_on(&tctx->phase, at->ran);
 	else
-		begin_phase(p, tctx, policy, at);
+		begin_phase(p, tctx, policy, CAUSE_SAMPLE, at);
 	stat_add(samples, 1);
 }
 
@@ -200,12 +204,15 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 		return 0;
 
 	verdict = verdict_at(regs->ip, trapnr);
+	/* What the compiler knows of it the verifier does not. */
+	barrier_var(verdict);
 	at = moment_of(p);
 	tctx->hidden = false;
 	if (tctx->quiet_until)
 		end_quiet(p, tctx);
 	look_for_name(p, process, policy);
 	learn_from_fault(process, &tctx->habit, policy, verdict, &at);
+	book_fault(tctx, verdict);
 	if (verdict == VERDICT_WIDE)
 		stat_add(wide_faults, 1);
 	else if (verdict == VERDICT_LIGHT)
@@ -215,10 +222,13 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 
 	if (tctx->habit.class != CLASS_AVX)
 		return 0;
-	begin_phase(p, tctx, policy, &at);
+	begin_phase(p, tctx, policy, verdict == VERDICT_WIDE ? CAUSE_FAULT : CAUSE_MIXED, &at);
 	set_runs_avx_here(true, at.now);
+	if (is_avx_cpu(bpf_get_smp_processor_id()))
+		return 0;
 	/* Whether it may move is asked when it is to be scheduled, and once. */
-	return !is_avx_cpu(bpf_get_smp_processor_id());
+	tctx->book.sent_to_avx++;
+	return 1;
 }
 
 /* A task that is watched, which AVX tasks are, finished a system call. */
@@ -241,7 +251,10 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 		return 0;
 	set_runs_avx_here(false, at.now);
 	hide_or_show(p, tctx, &at);
-	return is_avx_cpu(bpf_get_smp_processor_id());
+	if (!is_avx_cpu(bpf_get_smp_processor_id()))
+		return 0;
+	tctx->book.sent_to_scalar++;
+	return 1;
 }
 
 /* Another program: whatever was known of the process was true of the one before. */

@@ -58,6 +58,30 @@ static bool leave_queue(struct task_struct *p)
 	return true;
 }
 
+/* A task begins to run that has waited. */
+static void count_wait(const struct task_ctx *tctx, u64 now)
+{
+	u64 wait = since(tctx->queued_at, now);
+	u32 class = tctx->habit.class, bucket = wait_bucket(wait), zero = 0;
+	struct avx_cpu_stats *stats = bpf_map_lookup_elem(&cpu_stats, &zero);
+
+	if (!stats || class >= NR_CLASSES || bucket >= AVX_WAIT_BUCKETS)
+		return;
+	stats->waits[class][bucket]++;
+	if (class == CLASS_AVX)
+		stats->avx_wait_ns += wait;
+}
+
+/* The same, of those of which not all are counted. Global, for the verifier. */
+__noinline int sample_wait(struct task_struct *p __arg_trusted)
+{
+	const struct task_ctx *tctx = lookup_task(p);
+
+	if (tctx && tctx->habit.class != CLASS_AVX)
+		count_wait(tctx, scx_bpf_now());
+	return 0;
+}
+
 /* Measure the task by the clock of the queue @id from here on. */
 static void move_to_queue(struct task_ctx *tctx, u64 id, const struct queue_ctx *old,
 			  const struct queue_ctx *queue)

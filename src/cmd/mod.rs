@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the command line can ask for, one file each.
 
+pub mod explain;
 pub mod help_policy;
 pub mod help_stats;
 pub mod monitor;
 pub mod policy;
 pub mod run;
+pub mod status;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,10 +22,15 @@ pub fn log_to_stderr(verbose: bool) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr)
         .init();
     init_libbpf_logging(None);
+}
+
+/// An answer, as it is.
+fn print(text: &str) -> Result<()> {
+    io::stdout().write_all(text.as_bytes()).context("cannot print the answer")
 }
 
 /// A flag that SIGINT, SIGTERM and SIGHUP raise.

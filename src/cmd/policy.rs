@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `policy`: what is in force, and something else instead, while the scheduler runs.
 
-use std::io::Write;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Subcommand;
 
+use super::print;
 use crate::agent::control::{self, Answer, Request};
 
 #[derive(Debug, Subcommand)]
@@ -27,15 +26,12 @@ pub fn run(command: &Command) -> Result<()> {
     match (command, control::ask(&request)?) {
         (_, Answer::Refused(why)) => bail!("{why}"),
         (Command::Set { .. }, Answer::InForce { generation, .. }) => {
-            say(&format!("policy {generation} is in force\n"))
+            print(&format!("policy {generation} is in force\n"))
         }
         (Command::Show, Answer::InForce { generation, settings }) => {
             let lines = settings.iter().map(|set| format!("{}={}\n", set.knob, set.value));
-            say(&format!("# policy {generation}\n{}", lines.collect::<String>()))
+            print(&format!("# policy {generation}\n{}", lines.collect::<String>()))
         }
+        (_, other) => bail!("this is no policy: {other:?}"),
     }
-}
-
-fn say(text: &str) -> Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).context("cannot print the answer")
 }

@@ -16,9 +16,6 @@ use crate::agent::policy::InForce;
 use crate::agent::preflight::Machine;
 use crate::agent::scheduler::{Ended, LoadOpts, Scheduler, kernel_has};
 use crate::agent::stats;
-use crate::bpf::intf::{
-    avx_tier, avx_tier_AVX_TIER_HINTS, avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_XSTATE,
-};
 
 /// What the kernel patch brings.
 const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
@@ -26,8 +23,8 @@ const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
 pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts, mut in_force: InForce) -> Result<()> {
     let machine = Machine::look(Path::new("/"));
     machine.check()?;
-    let (tier, why) = machine.tier(kernel_has(TELLS_OF_FIRST_USE)?, opts.forced);
-    info!("tier {}: {why}", name_of(tier));
+    let tier = machine.tier(kernel_has(TELLS_OF_FIRST_USE)?, opts.forced);
+    info!("tier {}: {}", tier.name(), tier.why);
 
     let shutdown = super::shutdown_flag()?;
     let server = stats::serve()?;
@@ -48,17 +45,6 @@ pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts, mut in_force: InFo
 
     info!("stopped, the kernel's default scheduler is back");
     Ok(())
-}
-
-fn name_of(tier: avx_tier) -> &'static str {
-    [
-        (avx_tier_AVX_TIER_TRAP, "trap"),
-        (avx_tier_AVX_TIER_XSTATE, "xstate"),
-        (avx_tier_AVX_TIER_HINTS, "hints"),
-    ]
-    .into_iter()
-    .find_map(|(known, name)| (known == tier).then_some(name))
-    .unwrap_or("observe")
 }
 
 /// The statistics come over the same socket as for `--monitor`, so they survive a restart.

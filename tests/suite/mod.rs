@@ -45,7 +45,7 @@ pub struct Test {
 /// there are CPUs: those that only look at files need not wait for a guest.
 const THREADS: usize = 6;
 
-const GROUPS: [&[Test]; 18] = [
+const GROUPS: [&[Test]; 19] = [
     stress::TESTS,
     crowd::TESTS,
     hiding::registers::TESTS,
@@ -59,6 +59,7 @@ const GROUPS: [&[Test]; 18] = [
     emulator::TESTS,
     scheduler::TESTS,
     avx::TESTS,
+    avx::books::TESTS,
     avx::tiers::TESTS,
     machines::TESTS,
     bad_input::TESTS,

@@ -13,6 +13,7 @@ use std::process::{Command, ExitCode, Output};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
+use crate::vm::cache::{files_below, write_if_different};
 use crate::vm::in_repository;
 use crate::vm::process::{output_of, tail};
 
@@ -75,12 +76,12 @@ struct Tree {
 }
 
 impl Tree {
+    /// What is there from an earlier run is kept as far as it is the same. Whatever is not is
+    /// written anew, and so is newer than what was built of it, bugs and all.
     fn copy() -> Result<Self> {
         let dir = in_repository("target/mutants/tree");
-        if dir.exists() {
-            fs::remove_dir_all(&dir)?;
-        }
         fs::create_dir_all(&dir)?;
+        let mut stale: BTreeSet<PathBuf> = files_below(&dir)?.into_iter().collect();
         let files = output_of(
             Command::new("git")
                 .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -88,14 +89,14 @@ impl Tree {
         )?;
         for name in files.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
             let name = Path::new(std::str::from_utf8(name)?);
-            let target = dir.join(name);
-            fs::create_dir_all(target.parent().context("a file has a directory")?)?;
-            output_of(
-                Command::new("cp")
-                    .arg("--preserve=mode,timestamps")
-                    .arg(in_repository("").join(name))
-                    .arg(&target),
-            )?;
+            let (source, target) = (in_repository("").join(name), dir.join(name));
+            stale.remove(&target);
+            if write_if_different(&target, &fs::read(&source)?)? {
+                fs::set_permissions(&target, fs::metadata(&source)?.permissions())?;
+            }
+        }
+        for file in stale {
+            fs::remove_file(file)?;
         }
         Ok(Self { dir, target: in_repository("target/mutants/target") })
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! AVX work and AVX cores, by the counts of the emulator.
 
+pub mod books;
 pub mod costs;
 mod occupancy;
 pub mod shares;

@@ -153,15 +153,20 @@ fn of_x86_named(names: &[&str]) -> Result<usize> {
             guest = guest.file(&format!("/selftests/{name}"), &program);
         }
     }
+    let patience = Variant::chosen()?.patience;
     // One that hangs is to be known by its name.
     let each = format!(
         "for test in /selftests/*; do
              echo \"== ${{test##*/}}\"; timeout {} $test; echo \"exit status $?\"
          done",
-        120 * Variant::chosen()?.patience
+        120 * patience
     );
-    let force = "rig force --set what=0xe0 --set visible_in=5 --set migrate=1 --set slice_us=2000";
-    let outcome = twice(guest, &each, force)?;
+    // Where a switch takes that many times as long, so must a slice, or little else is done.
+    let force = format!(
+        "rig force --set what=0xe0 --set visible_in=5 --set migrate=1 --set slice_us={}",
+        2000 * patience
+    );
+    let outcome = twice(guest, &each, &force)?;
     let verdicts = same_verdicts(&outcome)?;
     let lines_of = |name: &str| verdicts.get(name).with_context(|| format!("{name} was not run"));
     for name in names {

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reads what the BPF programs keep in their maps.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use anyhow::{Context, Result, bail, ensure};
+use libbpf_rs::{MapCore, MapFlags};
+
+use crate::bpf::intf::{avx_book, avx_cpu_role, avx_cpu_stats, task_ctx};
+use crate::bpf::skel::BpfSkel;
+
+/// One for each CPU that there may be.
+pub fn cpu_stats(skel: &BpfSkel<'_>) -> Result<Vec<avx_cpu_stats>> {
+    let per_cpu = skel
+        .maps
+        .cpu_stats
+        .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+        .context("cannot read the statistics")?
+        .context("the kernel holds no statistics")?;
+    per_cpu.iter().map(|bytes| parse(bytes)).collect()
+}
+
+pub fn role(skel: &BpfSkel<'_>, cpu: u32) -> Result<avx_cpu_role> {
+    let bytes = skel
+        .maps
+        .cpu_roles
+        .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
+        .with_context(|| format!("cannot read what CPU {cpu} is"))?;
+    parse(&bytes.with_context(|| format!("the kernel knows no CPU {cpu}"))?)
+}
+
+/// By the ids of the cgroups. Who goes away meanwhile is left out.
+pub fn cgroups<'a>(skel: &'a BpfSkel<'_>) -> impl Iterator<Item = (u64, avx_book)> + 'a {
+    let books = &skel.maps.cgroup_books;
+    books.keys().filter_map(move |key| {
+        let book = books.lookup(&key, MapFlags::ANY).ok()??;
+        Some((parse(&key).ok()?, parse(&book).ok()?))
+    })
+}
+
+/// What is known of a thread.
+pub fn task(skel: &BpfSkel<'_>, thread: i32) -> Result<task_ctx> {
+    let pidfd = match open_thread(thread) {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+            bail!("there is no thread {thread}")
+        }
+        other => other.with_context(|| format!("cannot look at thread {thread}"))?,
+    };
+    let bytes = skel
+        .maps
+        .tasks
+        .lookup(&pidfd.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+        .with_context(|| format!("cannot read what is known of thread {thread}"))?;
+    parse(&bytes.with_context(|| format!("nothing is known of thread {thread}"))?)
+}
+
+fn open_thread(thread: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the call touches no memory, and the result is a descriptor that nobody owns yet.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, thread, libc::PIDFD_THREAD);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd as i32)) }
+    }
+}
+
+/// Types that any bytes are a value of, but for flags, which only BPF programs write.
+trait Plain: Copy {}
+impl Plain for u64 {}
+impl Plain for avx_book {}
+impl Plain for avx_cpu_role {}
+impl Plain for avx_cpu_stats {}
+impl Plain for task_ctx {}
+
+fn parse<T: Plain>(bytes: &[u8]) -> Result<T> {
+    ensure!(bytes.len() >= size_of::<T>(), "the kernel's answer is shorter than it should be");
+    // SAFETY: the length was checked, the type says that the bytes are a value of it, and the read
+    // does not ask for alignment.
+    Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+}

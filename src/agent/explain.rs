@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the scheduler thinks of one thread, and why.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::status::{BOUNDARIES, Book, CAUSES, seconds};
+use crate::bpf::intf::{
+    avx_class_CLASS_AVX, avx_class_CLASS_DEFAULT, avx_class_CLASS_SCALAR, task_ctx,
+};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    pub thread: i32,
+    /// default, scalar or avx.
+    pub class: String,
+    pub why: String,
+    /// What would make it another.
+    pub until: String,
+    pub avx512_is_hidden: bool,
+    /// Of the policy by which its last phase began or ended; 0 if there was none.
+    pub generation: u64,
+    /// How long it is scalar between its phases, on average.
+    pub scalar_between_phases_s: f64,
+    /// For how long it is kept where it is, since to move it is not worth it.
+    pub kept_for_s: f64,
+    pub book: Book,
+}
+
+impl Explanation {
+    pub fn new(thread: i32, task: &task_ctx) -> Self {
+        let (class, why, until) = verdict(task);
+        Self {
+            thread,
+            class: class.to_owned(),
+            why,
+            until: until.to_owned(),
+            avx512_is_hidden: task.hidden,
+            generation: task.generation,
+            scalar_between_phases_s: seconds(task.phase.scalar),
+            kept_for_s: seconds(task.phase.keep),
+            book: Book::new(&task.book),
+        }
+    }
+}
+
+fn verdict(task: &task_ctx) -> (&'static str, String, &'static str) {
+    let name = |names: &[&'static str], n: u32| names.get(n as usize).copied().unwrap_or("unknown");
+    #[allow(non_upper_case_globals)]
+    match task.habit.class {
+        avx_class_CLASS_DEFAULT => (
+            "default",
+            "it was never seen with wide vectors".to_owned(),
+            "until it uses 512-bit instructions, or says so",
+        ),
+        avx_class_CLASS_SCALAR => (
+            "scalar",
+            format!("its last phase ended: {}", name(&BOUNDARIES, task.boundary)),
+            "until its next 512-bit instruction, or it says so",
+        ),
+        avx_class_CLASS_AVX if task.hinted => {
+            ("avx", "it said so itself".to_owned(), "until it says something else")
+        }
+        avx_class_CLASS_AVX if task.habit.mixed => (
+            "avx",
+            "it mixes short instructions of AVX-512 with wide ones".to_owned(),
+            "until it used no wide ones for mixed-memory",
+        ),
+        _ => (
+            "avx",
+            format!("its phase began: {}", name(&CAUSES, task.cause)),
+            "until the end that the knob return asks for, or return-timeout",
+        ),
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "thread {} is {}: {}, {}", self.thread, self.class, self.why, self.until)?;
+        let hidden = if self.avx512_is_hidden { "hidden from it" } else { "visible to it" };
+        writeln!(out, "AVX-512 is {hidden}; decided by policy {}", self.generation)?;
+        writeln!(
+            out,
+            "{:.3} s as an AVX task, {:.3} s between phases, each {:.6} s on average; \
+             kept for {:.6} s",
+            self.book.avx_s, self.book.scalar_s, self.scalar_between_phases_s, self.kept_for_s
+        )?;
+        for (what, counts) in [
+            ("phases began", &self.book.phases),
+            ("phases ended", &self.book.ends),
+            ("faults", &self.book.faults),
+        ] {
+            let list: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
+            let list = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+            writeln!(out, "{what}: {list}")?;
+        }
+        writeln!(
+            out,
+            "asked to go to an AVX core {} times, away from one {} times",
+            self.book.sent_to_avx, self.book.sent_to_scalar
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::intf;
+
+    fn task() -> task_ctx {
+        // SAFETY: the type consists of integers and flags, for which all zeroes is valid.
+        unsafe { std::mem::zeroed() }
+    }
+
+    #[test]
+    fn each_class_has_its_reason() {
+        let mut it = task();
+        assert!(
+            Explanation::new(7, &it).to_string().starts_with("thread 7 is default: it was never")
+        );
+        it.habit.class = avx_class_CLASS_SCALAR;
+        it.boundary = intf::avx_boundary_BOUNDARY_TICK;
+        assert_eq!(Explanation::new(7, &it).why, "its last phase ended: timeout");
+        it.habit.class = avx_class_CLASS_AVX;
+        it.cause = intf::avx_cause_CAUSE_SAMPLE;
+        assert_eq!(Explanation::new(7, &it).why, "its phase began: sample");
+        it.habit.mixed = true;
+        assert!(Explanation::new(7, &it).until.contains("mixed-memory"));
+        it.hinted = true;
+        assert_eq!(Explanation::new(7, &it).why, "it said so itself");
+    }
+}

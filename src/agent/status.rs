@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the scheduler is doing, for one screen: the books that it keeps, in words and numbers.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bpf::intf::{
+    self, avx_book, avx_cpu_role, avx_cpu_stats, avx_limits_AVX_WAITS_SAMPLED, avx_role_ROLE_AVX,
+};
+
+/// In the order of the enumerations of intf.h.
+const CLASSES: [&str; intf::avx_class_NR_CLASSES as usize] = ["default", "scalar", "avx"];
+pub const CAUSES: [&str; intf::avx_cause_NR_CAUSES as usize] = ["fault", "mixed", "sample", "hint"];
+pub const BOUNDARIES: [&str; intf::avx_boundary_NR_BOUNDARIES as usize] =
+    ["syscall", "switch", "unused", "timeout", "hint"];
+const VERDICTS: [&str; intf::avx_verdict_NR_VERDICTS as usize] =
+    ["wide", "light", "detection", "restore", "other"];
+
+const FIRST_BUCKET_NS: u64 = 1024;
+const AVX: usize = 2;
+
+/// Where cgroups have their names.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Cgroups on one screen.
+const CGROUPS_SHOWN: usize = 10;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    pub version: String,
+    pub tier: String,
+    pub why: String,
+    /// Of the policy.
+    pub generation: u64,
+    pub runs_for_s: f64,
+    /// What all CPUs did, and of that what tasks did as AVX tasks and between such phases.
+    pub busy_s: f64,
+    pub avx_s: f64,
+    pub scalar_s: f64,
+    /// Estimated by the time for which the clock stays low, which is a knob of the policy.
+    pub low_clock_on_scalar_cpus_s: f64,
+    pub low_clock_on_avx_cores_s: f64,
+    pub cpus: Vec<Cpu>,
+    /// By class.
+    pub waits: BTreeMap<String, Waits>,
+    /// Those that did AVX work, the most first.
+    pub cgroups: Vec<Cgroup>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    pub cpu: u32,
+    pub is_avx_core: bool,
+    pub as_avx_core_s: f64,
+    pub role_changes: u64,
+}
+
+/// How long tasks waited in queues before they ran.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Waits {
+    /// Each is for waits below so many nanoseconds, and not below those of the one before.
+    pub below_ns: Vec<u64>,
+    pub counts: Vec<u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cgroup {
+    pub path: String,
+    pub book: Book,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Book {
+    pub avx_s: f64,
+    pub scalar_s: f64,
+    /// Why its phases began and ended, and what its faults were.
+    pub phases: BTreeMap<String, u64>,
+    pub ends: BTreeMap<String, u64>,
+    pub faults: BTreeMap<String, u64>,
+    pub sent_to_avx: u64,
+    pub sent_to_scalar: u64,
+}
+
+impl Cpu {
+    pub fn new(cpu: u32, role: &avx_cpu_role, now_ns: u64) -> Self {
+        let is_avx_core = role.role == u64::from(avx_role_ROLE_AVX);
+        let present = if is_avx_core { now_ns.saturating_sub(role.since) } else { 0 };
+        Self {
+            cpu,
+            is_avx_core,
+            as_avx_core_s: seconds(role.avx_ns + present),
+            role_changes: role.changes,
+        }
+    }
+}
+
+impl Book {
+    pub fn new(book: &avx_book) -> Self {
+        Self {
+            avx_s: seconds(book.avx_ns),
+            scalar_s: seconds(book.scalar_ns),
+            phases: named(&CAUSES, &book.phases),
+            ends: named(&BOUNDARIES, &book.ends),
+            faults: named(&VERDICTS, &book.faults),
+            sent_to_avx: book.sent_to_avx,
+            sent_to_scalar: book.sent_to_scalar,
+        }
+    }
+}
+
+pub fn seconds(ns: u64) -> f64 {
+    Duration::from_nanos(ns).as_secs_f64()
+}
+
+/// Those that there are any of.
+fn named(names: &[&str], counts: &[u64]) -> BTreeMap<String, u64> {
+    let pairs = names.iter().zip(counts);
+    pairs.filter(|(_, count)| **count > 0).map(|(name, count)| (name.to_string(), *count)).collect()
+}
+
+/// By class, over all CPUs.
+pub fn waits_of(per_cpu: &[avx_cpu_stats]) -> BTreeMap<String, Waits> {
+    let of_class = |class: usize| {
+        let scale = if class == AVX { 1 } else { u64::from(avx_limits_AVX_WAITS_SAMPLED) };
+        let mut waits = Waits::default();
+        for bucket in 0..intf::avx_limits_AVX_WAIT_BUCKETS as usize {
+            let count: u64 = per_cpu.iter().map(|cpu| cpu.waits[class][bucket]).sum();
+            waits.below_ns.push(FIRST_BUCKET_NS << bucket);
+            waits.counts.push(count * scale);
+        }
+        waits
+    };
+    CLASSES.iter().enumerate().map(|(class, name)| (name.to_string(), of_class(class))).collect()
+}
+
+impl Waits {
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// So many of 100 waits were shorter than this.
+    fn percentile(&self, percent: u64) -> Option<Duration> {
+        let needed = (self.total() * percent).div_ceil(100);
+        let mut seen = 0;
+        let mut buckets = self.counts.iter().zip(&self.below_ns);
+        let found = buckets.find(|(count, _)| {
+            seen += **count;
+            seen >= needed
+        });
+        found.filter(|_| needed > 0).map(|(_, below)| Duration::from_nanos(*below))
+    }
+}
+
+/// The books with the names of their cgroups, of whoever did AVX work, the most first. Who has
+/// none any more is gone.
+pub fn name_cgroups(books: impl Iterator<Item = (u64, avx_book)>) -> Vec<Cgroup> {
+    let paths = cgroup_paths(Path::new(CGROUPS));
+    let mut cgroups: Vec<Cgroup> = books
+        .map(|(id, book)| Cgroup {
+            path: paths.get(&id).map_or_else(|| format!("(gone, {id})"), Clone::clone),
+            book: Book::new(&book),
+        })
+        .collect();
+    cgroups.sort_by(|a, b| b.book.avx_s.total_cmp(&a.book.avx_s));
+    cgroups
+}
+
+/// The kernel's id of a cgroup is the number of its directory.
+fn cgroup_paths(root: &Path) -> BTreeMap<u64, String> {
+    let mut paths = BTreeMap::new();
+    let mut pending: Vec<PathBuf> = vec![root.to_owned()];
+    while let Some(dir) = pending.pop() {
+        let Ok(metadata) = fs::metadata(&dir) else { continue };
+        let below = dir.strip_prefix(root).unwrap_or(&dir);
+        paths.insert(metadata.ino(), format!("/{}", below.display()));
+        let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
+        let is_dir = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        pending.extend(entries.filter(is_dir).map(|entry| entry.path()));
+    }
+    paths
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let avx_cores: Vec<u32> =
+            self.cpus.iter().filter(|cpu| cpu.is_avx_core).map(|cpu| cpu.cpu).collect();
+        writeln!(out, "scx_avxspec {}, tier {}: {}", self.version, self.tier, self.why)?;
+        writeln!(out, "policy {}, for {:.0} s", self.generation, self.runs_for_s)?;
+        writeln!(
+            out,
+            "AVX cores: {} of {} CPUs ({}), {} changes",
+            avx_cores.len(),
+            self.cpus.len(),
+            list_of(&avx_cores),
+            self.cpus.iter().map(|cpu| cpu.role_changes).sum::<u64>(),
+        )?;
+        writeln!(
+            out,
+            "work: {:.3} s in all, {:.3} s by AVX tasks, {:.3} s by them between phases",
+            self.busy_s, self.avx_s, self.scalar_s
+        )?;
+        writeln!(
+            out,
+            "low clock (modelled): {:.3} s on scalar CPUs, {:.3} s on AVX cores",
+            self.low_clock_on_scalar_cpus_s, self.low_clock_on_avx_cores_s
+        )?;
+        for (class, waits) in &self.waits {
+            if let (Some(half), Some(most)) = (waits.percentile(50), waits.percentile(99)) {
+                writeln!(
+                    out,
+                    "waits of {class} tasks: {}, half below {half:.1?}, 99 of 100 below {most:.1?}",
+                    waits.total()
+                )?;
+            }
+        }
+        if !self.cgroups.is_empty() {
+            writeln!(
+                out,
+                "{:>12} {:>12} {:>9} {:>9}  cgroup",
+                "AVX s", "between s", "phases", "faults"
+            )?;
+        }
+        for cgroup in self.cgroups.iter().take(CGROUPS_SHOWN) {
+            writeln!(
+                out,
+                "{:12.3} {:12.3} {:9} {:9}  {}",
+                cgroup.book.avx_s,
+                cgroup.book.scalar_s,
+                cgroup.book.phases.values().sum::<u64>(),
+                cgroup.book.faults.values().sum::<u64>(),
+                cgroup.path
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// As in 0-3,8.
+fn list_of(cpus: &[u32]) -> String {
+    let mut list = String::new();
+    let mut at = 0;
+    while at < cpus.len() {
+        let first = cpus[at];
+        let run = cpus[at..].iter().zip(first..).take_while(|(cpu, next)| *cpu == next).count();
+        let comma = if list.is_empty() { "" } else { "," };
+        // Writing to a string cannot fail.
+        let _ = match run {
+            1 => write!(list, "{comma}{first}"),
+            _ => write!(list, "{comma}{first}-{}", cpus[at + run - 1]),
+        };
+        at += run;
+    }
+    if list.is_empty() { "none".to_owned() } else { list }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_listed_by_ranges() {
+        for (cpus, list) in
+            [(&[][..], "none"), (&[3], "3"), (&[0, 1, 2, 5, 8, 9], "0-2,5,8-9"), (&[1, 3], "1,3")]
+        {
+            assert_eq!(list_of(cpus), list);
+        }
+    }
+
+    #[test]
+    fn time_as_an_avx_core_goes_on() {
+        let avx = u64::from(avx_role_ROLE_AVX);
+        let role =
+            avx_cpu_role { role: avx, since: 7_000_000_000, avx_ns: 500_000_000, changes: 3 };
+        let cpu = Cpu::new(4, &role, 9_000_000_000);
+        assert_eq!((cpu.is_avx_core, cpu.as_avx_core_s), (true, 2.5));
+        let cpu = Cpu::new(4, &avx_cpu_role { role: 0, ..role }, 9_000_000_000);
+        assert_eq!((cpu.is_avx_core, cpu.as_avx_core_s), (false, 0.5));
+    }
+
+    #[test]
+    fn percentiles_are_the_ends_of_buckets() {
+        let waits = Waits { below_ns: vec![1, 2, 4], counts: vec![50, 49, 1] };
+        let below = |percent| waits.percentile(percent).map(|wait| wait.as_nanos());
+        assert_eq!(
+            [below(50), below(51), below(99), below(100)],
+            [Some(1), Some(2), Some(2), Some(4)]
+        );
+        assert_eq!(Waits::default().percentile(50), None);
+    }
+
+    #[test]
+    fn cgroups_are_found_by_the_number_of_their_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("web.slice/nginx");
+        fs::create_dir_all(&inner).unwrap();
+        let paths = cgroup_paths(root.path());
+        assert_eq!(paths[&fs::metadata(&inner).unwrap().ino()], "/web.slice/nginx");
+        assert_eq!(paths[&fs::metadata(root.path()).unwrap().ino()], "/");
+    }
+
+    #[test]
+    fn what_there_was_none_of_is_left_out() {
+        // SAFETY: the type consists of integers, for which all zeroes is valid.
+        let mut book: avx_book = unsafe { std::mem::zeroed() };
+        book.ends[3] = 7;
+        let book = Book::new(&book);
+        assert_eq!(book.ends, BTreeMap::from([("timeout".to_owned(), 7)]));
+        assert!(book.phases.is_empty() && book.faults.is_empty());
+    }
+}

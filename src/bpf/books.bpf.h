@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What is kept of the past, for people to read: no decision depends on it.
+ *
+ * A task has a book in its context, where whoever looks at the task anyway writes.
+ * With the tick, and when the task goes for good, what is new in it is added to the
+ * book of its cgroup, which several CPUs write.
+ */
+#ifndef AVXSPEC_BOOKS_BPF_H
+#define AVXSPEC_BOOKS_BPF_H
+
+#include "arithmetic.bpf.h"
+
+/* The first one is for less than this, and each for twice as much as the one before. */
+#define FIRST_BUCKET_NS 1024
+
+static __always_inline u32 wait_bucket(u64 wait_ns)
+{
+	u64 left = wait_ns / FIRST_BUCKET_NS;
+	u32 bucket = 0;
+
+	for (u32 step = 32; step; step /= 2) {
+		if (left >> step) {
+			left >>= step;
+			bucket += step;
+		}
+	}
+	return at_most(bucket + left, AVX_WAIT_BUCKETS - 1);
+}
+
+/*
+ * One of so many, by a number that has nothing to do with waits and costs nothing. Its
+ * last digits are not taken: clocks are coarser.
+ */
+static __always_inline bool is_sampled(u64 ran)
+{
+	return !(ran / FIRST_BUCKET_NS % AVX_WAITS_SAMPLED);
+}
+
+/* Of the time since the last AVX work, for how long the clock was low. */
+static __always_inline u64 held_low(u64 last_avx, u64 now, u64 hold_ns)
+{
+	return last_avx ? at_most(since(last_avx, now), hold_ns) : 0;
+}
+
+/* The task ran up to @ran as an AVX task, or as a scalar one. */
+static __always_inline void book_time(struct task_ctx *tctx, bool as_avx, u64 ran)
+{
+	u64 *time = as_avx ? &tctx->book.avx_ns : &tctx->book.scalar_ns;
+
+	*time += since(tctx->booked_at, ran);
+	tctx->booked_at = ran;
+	tctx->has_news = true;
+}
+
+static __always_inline void book_beginning(struct task_ctx *tctx, enum avx_cause cause,
+					   u64 generation, u64 ran)
+{
+	/* Before its first phase it was neither. */
+	if (tctx->phase.ended)
+		book_time(tctx, false, ran);
+	tctx->booked_at = ran;
+	tctx->has_news = true;
+	tctx->generation = generation;
+	tctx->cause = cause;
+	tctx->book.phases[cause]++;
+}
+
+static __always_inline void book_end(struct task_ctx *tctx, enum avx_boundary boundary,
+				     u64 generation, u64 ran)
+{
+	book_time(tctx, true, ran);
+	tctx->generation = generation;
+	tctx->boundary = boundary;
+	tctx->book.ends[boundary]++;
+}
+
+static __always_inline void book_fault(struct task_ctx *tctx, u32 verdict)
+{
+	if (verdict >= NR_VERDICTS)
+		return;
+	tctx->has_news = true;
+	tctx->book.faults[verdict]++;
+}
+
+#endif /* AVXSPEC_BOOKS_BPF_H */

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `explain`: what the scheduler that runs thinks of a thread.
+
+use anyhow::{Result, bail};
+
+use super::print;
+use crate::agent::control::{self, Answer, Request};
+
+pub fn run(thread: i32, as_json: bool) -> Result<()> {
+    match control::ask(&Request::Explain(thread))? {
+        Answer::Explanation(it) if as_json => print(&(serde_json::to_string_pretty(&it)? + "\n")),
+        Answer::Explanation(it) => print(&it.to_string()),
+        Answer::Refused(why) => bail!("{why}"),
+        other => bail!("this is no explanation: {other:?}"),
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the scheduler says of what it does, against what the program did.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::ensure_eq;
+use crate::suite::{Test, scheduler_guest, script};
+use crate::vm::{Bochs, Flavour, in_repository, program};
+
+pub const TESTS: &[Test] = &[Test {
+    name: "avx::books_tell_what_programs_did",
+    budget_s: 60,
+    body: books_tell_what_programs_did,
+}];
+
+/// Of the program in the cgroup.
+const ROUNDS: u64 = 200;
+const SCALAR: u64 = 4000;
+const WIDE: u64 = 2000;
+
+/// What all these hundreds of instructions take: the emulator executes one each 20 ns.
+fn seconds(hundreds: u64) -> f64 {
+    (ROUNDS * hundreds * 100 * 20) as f64 / 1e9
+}
+
+fn books_tell_what_programs_did() -> Result<()> {
+    let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
+        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+        .command(&script(&format!(
+            "start_scheduler --set sizing=static --set avx-cpus=1 --set return=syscall
+             mkdir /sys/fs/cgroup/books
+             sh -c 'echo $$ >/sys/fs/cgroup/books/cgroup.procs
+                    exec phases 1 {ROUNDS} {SCALAR} {WIDE}'
+             scx_avxspec status --json >/tmp/status.json
+             phases 1 1000000 20 {WIDE} & phases=$!
+             sleep 0.5
+             scx_avxspec explain $(ls /proc/$phases/task | tail -n 1) >/tmp/explanation
+             scx_avxspec explain 999999 2>/tmp/refusal && fail it explained what is not there
+             scx_avxspec status
+             kill $phases
+             stop_scheduler"
+        )))
+        .collect("/tmp/status.json")
+        .collect("/tmp/explanation")
+        .collect("/tmp/refusal")
+        .limit(400)
+        .boot()?;
+    outcome.all_succeeded()?;
+    let status: Value = serde_json::from_slice(&outcome.file("/tmp/status.json")?)?;
+    ensure_book_of_program(&status)?;
+
+    ensure_eq!(status["tier"], "trap");
+    let cpus = status["cpus"].as_array().context("no CPUs")?;
+    let avx_cores: Vec<bool> = cpus.iter().map(|cpu| cpu["is_avx_core"] == true).collect();
+    ensure_eq!(avx_cores, [false, true]);
+    let as_avx_core = number(&cpus[1]["as_avx_core_s"])?;
+    ensure!(as_avx_core > seconds(SCALAR + WIDE), "{as_avx_core} s as an AVX core");
+
+    let explanation = String::from_utf8(outcome.file("/tmp/explanation")?)?;
+    ensure!(explanation.contains(" wide\nasked to go to an AVX core "), "{explanation}");
+    let refusal = String::from_utf8(outcome.file("/tmp/refusal")?)?;
+    ensure_eq!(refusal, "scx_avxspec: there is no thread 999999\n");
+    let screen = outcome.stdout(0)?;
+    for word in ["tier trap", "AVX cores: 1 of 2 CPUs (1)", "  /books"] {
+        ensure!(screen.contains(word), "no {word:?} in {screen}");
+    }
+    Ok(())
+}
+
+/// The first bursts are seen in samples, and so are not all counted.
+fn ensure_book_of_program(status: &Value) -> Result<()> {
+    let cgroups = status["cgroups"].as_array().context("no cgroups")?;
+    let book = &cgroups.iter().find(|it| it["path"] == "/books").context("no /books")?["book"];
+    let sum = |counts: &Value| -> u64 {
+        counts.as_object().into_iter().flatten().filter_map(|(_, n)| n.as_u64()).sum()
+    };
+    let (began, ended) = (sum(&book["phases"]), sum(&book["ends"]));
+    ensure!((ROUNDS * 9 / 10..=ROUNDS).contains(&began), "{began} phases began: {book}");
+    ensure!(ended == began || ended + 1 == began, "{ended} phases ended: {book}");
+    let faults = book["faults"]["wide"].as_u64().context("no wide faults")?;
+    ensure!((ROUNDS * 9 / 10..=ROUNDS).contains(&faults), "{faults} wide faults: {book}");
+
+    for (name, hundreds) in [("avx_s", WIDE), ("scalar_s", SCALAR)] {
+        let (booked, expected) = (number(&book[name])?, seconds(hundreds));
+        ensure!(
+            booked > 0.9 * expected && booked < 1.3 * expected,
+            "{name} is {booked}, not {expected}: {book}"
+        );
+    }
+    Ok(())
+}
+
+fn number(value: &Value) -> Result<f64> {
+    value.as_f64().context("no number")
+}
