@@ -9,7 +9,7 @@ use scx_cargo::BpfBuilder;
 #[path = "build/requirements.rs"]
 mod requirements;
 
-const HEADERS: [&str; 11] = [
+const HEADERS: [&str; 12] = [
     "src/bpf/intf.h",
     "src/bpf/arithmetic.bpf.h",
     "src/bpf/books.bpf.h",
@@ -21,6 +21,7 @@ const HEADERS: [&str; 11] = [
     "src/bpf/queues.bpf.h",
     "src/bpf/remigrate.bpf.h",
     "src/bpf/sizing.bpf.h",
+    "src/bpf/worth.bpf.h",
 ];
 
 fn main() {

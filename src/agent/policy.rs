@@ -41,6 +41,9 @@ pub fn standard() -> avx_policy {
         mixed_memory_ns: 200 * MS,
         detection_grace_ns: 100 * MS,
         licence_hold_ns: 670 * US,
+        licence_drop: 256,
+        move_cost_ns: 10 * US,
+        only_where_it_pays: 1,
         quiet_library: 1,
         never_hide: names_of(&[DYNAMIC_LINKER]).unwrap_or(NO_NAMES),
     }
@@ -93,7 +96,7 @@ macro_rules! knob {
     };
 }
 
-const KNOBS: [Knob; 25] = [
+const KNOBS: [Knob; 28] = [
     knob!(
         "classes",
         classes,
@@ -198,7 +201,16 @@ const KNOBS: [Knob; 25] = [
         "licence-hold",
         licence_hold_ns,
         Time(0..=10 * MS),
-        "how long the clock stays low after the last wide instruction, for the statistics"
+        "how long the clock stays low after the last wide instruction"
+    ),
+    knob!("licence-drop", licence_drop, Fraction(0..=1024), "how much of the clock is lost then"),
+    knob!("move-cost", move_cost_ns, Time(0..=MS), "what a move costs a task, cold caches and all"),
+    knob!(
+        "only-where-it-pays",
+        only_where_it_pays,
+        Choice(&["off", "on"]),
+        "programs for which AVX cores cost more, in moves and in waits beside idle CPUs, than they \
+         earn are left alone, and tried again now and then"
     ),
     knob!(
         "quiet-library",

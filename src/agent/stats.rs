@@ -80,6 +80,7 @@ metrics! {
         samples: "times that wide vectors were seen in use",
         hints: "times that a thread said that its work is another kind from now on",
         phases: "times that an AVX task became a scalar one",
+        left_alone: "wide work of programs for which AVX cores do not pay, as far as it is seen",
         in_place: "AVX tasks that stayed where they were, since they may use no AVX core",
         preempted: "AVX cores that were taken from other work",
         role_changes: "CPUs that became AVX cores, or were none any more",

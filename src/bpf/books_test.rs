@@ -65,7 +65,7 @@ fn all_time_is_booked_once() {
 
     assert_eq!((task.book.avx_ns, task.book.scalar_ns), (3 * MS, 5 * MS));
     assert_eq!(task.book.phases, [1, 0, 1, 0]);
-    assert_eq!(task.book.ends, [1, 0, 0, 1, 0]);
+    assert_eq!(task.book.ends, [1, 0, 0, 1, 0, 0]);
     assert_eq!(task.generation, 3);
     assert!(task.has_news);
 }

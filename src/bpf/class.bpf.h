@@ -37,6 +37,7 @@
 
 #include "arithmetic.bpf.h"
 #include "decode.bpf.h"
+#include "worth.bpf.h"
 
 #define TRAP_UD 6
 #define TRAP_GP 13
@@ -61,7 +62,8 @@ static __always_inline bool is_to_be_hidden(const struct avx_process *process,
 					    const struct avx_moment *at)
 {
 	return habit->class != CLASS_AVX && process->convicted && !process->exempt &&
-	       at->now >= process->grace_end && at->ran >= habit->visible_until;
+	       at->now >= process->grace_end && at->ran >= habit->visible_until &&
+	       !is_left_alone(&process->worth, at->now);
 }
 
 /* Whether the operator named the program. Behind the last name there are empty ones. */

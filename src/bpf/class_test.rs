@@ -34,6 +34,17 @@ struct Process {
     exempt: bool,
     judged_by: u64,
     grace_end: u64,
+    worth: Worth,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Worth {
+    pub window_at: u64,
+    pub earned_ns: u64,
+    pub spent_ns: u64,
+    pub alone_until: u64,
+    pub pause_ns: u64,
 }
 
 #[repr(C)]

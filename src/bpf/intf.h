@@ -186,9 +186,15 @@ struct avx_policy {
 	 * has: 0 to 10 s (ns) */
 	u64 detection_grace_ns;
 
-	/* How long the clock stays low after the last wide instruction, for the
-	 * statistics: 0 to 10 ms (ns) */
+	/* How long the clock stays low after the last wide instruction: 0 to 10 ms
+	 * (ns); and how much of it is lost: 0 to 1024 (1/1024) */
 	u64 licence_hold_ns;
+	u64 licence_drop;
+	/* What a move costs a task, cold caches and all: 0 to 1 ms (ns) */
+	u64 move_cost_ns;
+	/* Whether programs for which AVX cores cost more than they earn are left
+	 * alone: 0 or 1 */
+	u64 only_where_it_pays;
 
 	/* Whether AVX-512 is hidden from a program while its C library chooses its
 	 * string functions: 0 or 1 */
@@ -235,7 +241,17 @@ enum avx_boundary {
 	BOUNDARY_UNUSED,  /* ... and used none at that moment, where more is not known */
 	BOUNDARY_TICK,	  /* time passed */
 	BOUNDARY_HINT,	  /* it said so */
+	BOUNDARY_ALONE,	  /* AVX cores do not pay for its program */
 	NR_BOUNDARIES,
+};
+
+/* What AVX cores earn for a process, and what they cost it. */
+struct avx_worth {
+	u64 window_at;	 /* since when the two are summed up */
+	u64 earned_ns;	 /* time that would have been lost at a low clock */
+	u64 spent_ns;	 /* time that is lost to moves and waits */
+	u64 alone_until; /* up to when the process is left alone */
+	u64 pause_ns;	 /* for how long it was the last time */
 };
 
 /* What is known of a process; all zero at exec. */
@@ -244,6 +260,7 @@ struct avx_process {
 	bool exempt;	/* nothing is hidden from it, whatever it does */
 	u64 judged_by;	/* the generation of the policy that says so, or not */
 	u64 grace_end;	/* nothing is hidden before */
+	struct avx_worth worth;
 };
 
 /* What a task is used to do; all zero for a new one. */
@@ -307,6 +324,8 @@ struct task_ctx {
 	u32 cause;	      /* why its present or last phase began, enum avx_cause, */
 	u32 boundary;	      /* ... and ended, enum avx_boundary */
 	u64 generation;	      /* of the policy by which it did */
+	u64 ended_at;	      /* when its last phase ended, on the wall */
+	u64 waited_ns;	      /* beside idle CPUs, and its process was not told yet */
 	u64 booked_at;	      /* up to which running time its time is in the book */
 	bool has_news;	      /* there is something in the book that is not told */
 	struct avx_book book; /* what it did, */
@@ -340,6 +359,7 @@ struct avx_cpu_stats {
 	u64 samples;	    /* times that wide vectors were seen in use */
 	u64 hints;	    /* times that a thread said that its work is another kind */
 	u64 phases;	    /* ends of a task's time as an AVX task */
+	u64 left_alone;	    /* wide work of programs for which AVX cores do not pay */
 	u64 in_place;	    /* AVX tasks that may use no AVX core */
 	u64 preempted;	    /* AVX cores that were taken from other work */
 	u64 role_changes;   /* CPUs that became AVX cores, or were no more */

@@ -425,8 +425,11 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 		if (!tctx)
 			return;
 		is_avx = tctx->habit.class == CLASS_AVX;
-		if (is_avx && has_waited)
+		if (is_avx && has_waited) {
 			count_wait(tctx, at.now);
+			if (has_idle_scalar())
+				tctx->waited_ns += since(tctx->queued_at, at.now);
+		}
 		if (is_avx && cctx->role == ROLE_SCALAR)
 			stat_add(in_place, 1);
 		hide_or_show(p, tctx, &at);
@@ -473,6 +476,8 @@ static void look_at(struct task_struct *p)
 		follow_hint(p, tctx, &at);
 	if (!samples_saved())
 		ends_phase(p, tctx, BOUNDARY_TICK, &at);
+	if (tctx->habit.class == CLASS_AVX)
+		reconsider(p, tctx, &at);
 	set_runs_avx(cctx, tctx->habit.class == CLASS_AVX, at.now);
 	hide_or_show(p, tctx, &at);
 	if (belongs_elsewhere(p, cctx))

@@ -27,3 +27,5 @@ mod elf_test;
 mod placement_test;
 #[cfg(test)]
 mod sizing_test;
+#[cfg(test)]
+mod worth_test;

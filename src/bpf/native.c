@@ -248,3 +248,24 @@ void avx_book_fault(struct task_ctx *tctx, u32 verdict)
 {
 	book_fault(tctx, verdict);
 }
+
+void avx_weigh_phase(struct avx_worth *worth, const struct avx_policy *policy, u64 since_last_ns,
+		     bool moves)
+{
+	weigh_phase(worth, policy, since_last_ns, moves);
+}
+
+void avx_weigh_wait(struct avx_worth *worth, u64 wait_ns)
+{
+	weigh_wait(worth, wait_ns);
+}
+
+void avx_judge_worth(struct avx_worth *worth, const struct avx_policy *policy, u64 now)
+{
+	judge_worth(worth, policy, now);
+}
+
+bool avx_is_left_alone(const struct avx_worth *worth, u64 now)
+{
+	return is_left_alone(worth, now);
+}

@@ -403,6 +403,17 @@ __noinline int preempt_avx_core_for(struct task_struct *p __arg_trusted, s32 spa
 	return 0;
 }
 
+/* Whether a scalar CPU idles now. */
+__noinline bool has_idle_scalar(void)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	struct bpf_cpumask *scalar = scalar_cpus;
+	bool found = scalar && bpf_cpumask_intersects(idle, cast_mask(scalar));
+
+	scx_bpf_put_idle_cpumask(idle);
+	return found;
+}
+
 /* A scalar CPU is about to idle: what runs on an AVX core may go there. */
 __noinline int free_an_avx_core(void)
 {

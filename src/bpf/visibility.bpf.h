@@ -97,6 +97,7 @@ static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct
 		      enum avx_boundary boundary, const struct avx_moment *at)
 {
 	book_end(tctx, boundary, generation_of(policy), at->ran);
+	tctx->ended_at = at->now;
 	phase_ends(&tctx->phase, at->ran);
 	becomes_scalar(&tctx->habit);
 	watch_syscalls(p, false);
@@ -120,6 +121,54 @@ static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_bo
 	return true;
 }
 
+/* What the process of a task paid for AVX cores, and whether they are worth it. */
+static bool pays(struct task_ctx *tctx, struct avx_process *process,
+		 const struct avx_policy *policy, const struct avx_moment *at)
+{
+	weigh_wait(&process->worth, tctx->waited_ns);
+	tctx->waited_ns = 0;
+	judge_worth(&process->worth, policy, at->now);
+	return !is_left_alone(&process->worth, at->now);
+}
+
+/* An AVX task goes on, or not as one if AVX cores do not pay for its process. */
+static void reconsider(struct task_struct *p, struct task_ctx *tctx, const struct avx_moment *at)
+{
+	const struct avx_policy *policy = current_policy();
+	struct avx_process *process = lookup_process(p);
+
+	if (process && policy && !tctx->hinted && !pays(tctx, process, policy, at))
+		end_phase(p, tctx, policy, BOUNDARY_ALONE, at);
+}
+
+/* Wide work was seen: whether it makes an AVX task of @p, since that pays. */
+static bool is_worth_a_phase(struct task_struct *p, struct task_ctx *tctx,
+			     struct avx_process *process, const struct avx_policy *policy,
+			     const struct avx_moment *at)
+{
+	bool moves = !is_avx_cpu(scx_bpf_task_cpu(p));
+
+	if (tctx->ended_at)
+		weigh_phase(&process->worth, policy, since(tctx->ended_at, at->now), moves);
+	if (pays(tctx, process, policy, at))
+		return true;
+	tctx->ended_at = at->now;
+	becomes_scalar(&tctx->habit);
+	stat_add(left_alone, 1);
+	return false;
+}
+
+/* A task that is left alone is seen with wide vectors again: it had them all the time. */
+static void account_alone(u64 ran)
+{
+	u64 lowered = at_most(ran, AVX_SLICE_MAX_NS);
+
+	if (is_avx_cpu(bpf_get_smp_processor_id()))
+		stat_add(lowered_avx_ns, lowered);
+	else
+		stat_add(lowered_ns, lowered);
+}
+
 /* Whether @p, if it is running here, has something in the upper halves of zmm0-15. */
 static bool uses_wide_vectors(const struct task_struct *p)
 {
@@ -131,6 +180,7 @@ static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx,
 			     const struct avx_moment *at)
 {
 	bool was_avx = tctx->habit.class == CLASS_AVX;
+	u64 last_seen = tctx->habit.wide_at;
 	const struct avx_policy *policy = current_policy();
 	struct avx_process *process = lookup_process(p);
 
@@ -140,8 +190,10 @@ static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx,
 	wide_vectors_seen(process, &tctx->habit, at->ran);
 	if (was_avx)
 		phase_goes_on(&tctx->phase, at->ran);
-	else
+	else if (is_worth_a_phase(p, tctx, process, policy, at))
 		begin_phase(p, tctx, policy, CAUSE_SAMPLE, at);
+	else
+		account_alone(since(last_seen, at->ran));
 	stat_add(samples, 1);
 }
 
@@ -220,7 +272,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	else
 		stat_add(other_faults, 1);
 
-	if (tctx->habit.class != CLASS_AVX)
+	if (tctx->habit.class != CLASS_AVX || !is_worth_a_phase(p, tctx, process, policy, &at))
 		return 0;
 	begin_phase(p, tctx, policy, verdict == VERDICT_WIDE ? CAUSE_FAULT : CAUSE_MIXED, &at);
 	set_runs_avx_here(true, at.now);

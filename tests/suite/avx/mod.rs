@@ -40,6 +40,11 @@ pub const TESTS: &[Test] = &[
         body: a_switch_may_end_a_phase,
     },
     Test {
+        name: "avx::a_program_that_is_all_wide_work_is_left_alone",
+        budget_s: 90,
+        body: all_wide_work_is_left_alone,
+    },
+    Test {
         name: "avx::openssl_encrypts_on_avx_cores_what_it_encrypts_elsewhere",
         budget_s: 120,
         body: openssl_encrypts_on_avx_cores,
@@ -180,6 +185,28 @@ fn a_switch_may_end_a_phase() -> Result<()> {
     let (on_scalar, all) = wide_work(&alternate("--set return=switch", "")?, AVX_CPU);
     ensure!(all > 1_000_000, "{all} wide instructions in a second");
     ensure!(on_scalar * 10 <= all, "{on_scalar} of {all} wide instructions on scalar CPUs");
+    Ok(())
+}
+
+/// As many threads as CPUs, that do nothing but wide work, and one AVX core: three wait, and
+/// three CPUs idle, for a second. Then there is wide work on all of them.
+fn all_wide_work_is_left_alone() -> Result<()> {
+    let outcome = scheduler_guest(Bochs::cpus(CPUS), Flavour::Patched)?
+        .program(&census::oraclectl()?)
+        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+        .command(&script(
+            "start_scheduler --set sizing=static --set avx-cpus=1
+             phases 4 1 0 1000000000 & phases=$!
+             sleep 1.6
+             oraclectl run -- sleep 0.5
+             kill $phases
+             stop_scheduler",
+        ))
+        .limit(400)
+        .boot()?;
+    let (_, all) = wide_work(&user_rows(outcome.stdout(0)?)?, AVX_CPU);
+    // The emulator does 25 million instructions on a CPU in that time.
+    ensure!(all > 75_000_000, "{all} wide instructions in half a second");
     Ok(())
 }
 

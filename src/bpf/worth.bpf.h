@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Whether AVX cores pay for a program.
+ *
+ * Problem. To keep wide work apart has a price: tasks move, to caches that are cold,
+ * and wait for AVX cores while other CPUs idle. What it earns is that the time after
+ * a phase is not spent at a low clock. A program that hardly does anything but wide
+ * work, on a machine that is its own, pays and earns nothing.
+ *
+ * Mechanism. Both are estimated for each process. Without AVX cores the clock would
+ * stay low after each phase until the next one, or for the hold time: a part of that is
+ * what a phase earns. It costs two moves, and what its task waited beside idle CPUs;
+ * where none idles, waiting is nobody's loss. Once a second the two are compared. If
+ * the price is higher, and worth speaking of, the process is left alone: it sees
+ * AVX-512, and does its wide work where it is. After a pause it is tried again for a
+ * second, and each pause is twice as long as the one before, up to a bound.
+ *
+ * Limits. Programs that share a core are judged one by one: of what a program that is
+ * left alone does to others only the hold times are known.
+ */
+#ifndef AVXSPEC_WORTH_BPF_H
+#define AVXSPEC_WORTH_BPF_H
+
+#include "arithmetic.bpf.h"
+
+/* How often it is decided, and the pauses between two tries. */
+#define WORTH_WINDOW_NS (1000 * 1000 * 1000ULL)
+#define WORTH_PAUSE_MIN_NS (2 * WORTH_WINDOW_NS)
+#define WORTH_PAUSE_MAX_NS (64 * WORTH_WINDOW_NS)
+
+/* What is lost has to be so much of one CPU to be worth a decision (1/1024). */
+#define WORTH_LEAST 10
+
+static __always_inline bool is_left_alone(const struct avx_worth *worth, u64 now)
+{
+	return now < worth->alone_until;
+}
+
+/* A phase began, so long after the one before, in which the task had to move or not. */
+static __always_inline void weigh_phase(struct avx_worth *worth, const struct avx_policy *policy,
+					u64 since_last_ns, bool moves)
+{
+	u64 held = at_most(since_last_ns, policy->licence_hold_ns);
+
+	__sync_fetch_and_add(&worth->earned_ns, held * policy->licence_drop / AVX_WHOLE);
+	if (moves)
+		__sync_fetch_and_add(&worth->spent_ns, 2 * policy->move_cost_ns);
+}
+
+/* A task of the process waited for an AVX core while another CPU idled. */
+static __always_inline void weigh_wait(struct avx_worth *worth, u64 wait_ns)
+{
+	if (wait_ns)
+		__sync_fetch_and_add(&worth->spent_ns, wait_ns);
+}
+
+static __always_inline void begin_window(struct avx_worth *worth, u64 now)
+{
+	worth->window_at = now;
+	worth->earned_ns = 0;
+	worth->spent_ns = 0;
+}
+
+static __always_inline bool is_too_dear(const struct avx_worth *worth, u64 elapsed_ns)
+{
+	return worth->spent_ns > worth->earned_ns &&
+	       worth->spent_ns > elapsed_ns * WORTH_LEAST / AVX_WHOLE;
+}
+
+/* Decides, if it is time to; what others add meanwhile may be lost. */
+static __always_inline void judge_worth(struct avx_worth *worth, const struct avx_policy *policy,
+					u64 now)
+{
+	u64 elapsed = since(worth->window_at, now);
+
+	if (!policy->only_where_it_pays) {
+		worth->alone_until = 0;
+		return;
+	}
+	if (is_left_alone(worth, now))
+		return;
+	/* What was weighed long ago, or before a pause, says nothing of now. */
+	if (!worth->window_at || elapsed >= 2 * WORTH_WINDOW_NS) {
+		begin_window(worth, now);
+		return;
+	}
+	if (elapsed < WORTH_WINDOW_NS)
+		return;
+	if (is_too_dear(worth, elapsed)) {
+		worth->pause_ns = at_most(at_least(2 * worth->pause_ns, WORTH_PAUSE_MIN_NS),
+					  WORTH_PAUSE_MAX_NS);
+		worth->alone_until = now + worth->pause_ns;
+	} else {
+		worth->pause_ns = 0;
+	}
+	begin_window(worth, now);
+}
+
+#endif /* AVXSPEC_WORTH_BPF_H */

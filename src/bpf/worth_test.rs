@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! For which programs AVX cores pay.
+
+use super::class_test::Worth;
+use super::intf::avx_policy;
+use crate::agent::policy;
+
+const US: u64 = 1000;
+const MS: u64 = 1000 * US;
+const SECOND: u64 = 1000 * MS;
+const LONGEST_PAUSE: u64 = 64 * SECOND;
+
+mod native {
+    use super::{Worth, avx_policy};
+
+    // SAFETY: the signatures repeat those of native.c, which build.rs links in.
+    unsafe extern "C" {
+        pub safe fn avx_weigh_phase(
+            worth: &mut Worth,
+            policy: &avx_policy,
+            since_last_ns: u64,
+            moves: bool,
+        );
+        pub safe fn avx_weigh_wait(worth: &mut Worth, wait_ns: u64);
+        pub safe fn avx_judge_worth(worth: &mut Worth, policy: &avx_policy, now: u64);
+        pub safe fn avx_is_left_alone(worth: &Worth, now: u64) -> bool;
+    }
+}
+use native::*;
+
+/// A program that has a phase each `period`, of which it spends `gap` without wide vectors.
+#[derive(Clone, Copy)]
+struct Program {
+    period: u64,
+    gap: u64,
+    /// What it waits beside idle CPUs, each time.
+    waits: u64,
+}
+
+/// What part of the time it was left alone, and how often that was decided.
+fn run(policy: &avx_policy, program: Program, ns: u64) -> (f64, u64) {
+    let mut worth = Worth::default();
+    let (mut alone, mut decisions) = (0, 0);
+    for now in (SECOND..SECOND + ns).step_by(program.period as usize) {
+        let was_alone = avx_is_left_alone(&worth, now);
+        if !was_alone {
+            avx_weigh_phase(&mut worth, policy, program.gap, true);
+            avx_weigh_wait(&mut worth, program.waits);
+        }
+        avx_judge_worth(&mut worth, policy, now);
+        let is_alone = avx_is_left_alone(&worth, now);
+        alone += if is_alone { program.period } else { 0 };
+        decisions += u64::from(is_alone && !was_alone);
+    }
+    (alone as f64 / ns as f64, decisions)
+}
+
+const SERVER: Program = Program { period: 2 * MS, gap: 1900 * US, waits: 0 };
+const THROUGH_AND_THROUGH: Program = Program { period: 100 * US, gap: 10 * US, waits: 0 };
+const ALONE_ON_ITS_MACHINE: Program = Program { waits: 500 * US, ..SERVER };
+
+#[test]
+fn whoever_is_rescued_stays() {
+    assert_eq!(run(&policy::standard(), SERVER, 100 * SECOND), (0.0, 0));
+}
+
+#[test]
+fn whoever_only_pays_is_left_alone_and_tried_again() {
+    for program in [THROUGH_AND_THROUGH, ALONE_ON_ITS_MACHINE] {
+        let (alone, decisions) = run(&policy::standard(), program, 1000 * SECOND);
+        // 2, 4, ... 64 seconds, each after one in which it is tried.
+        assert!(alone > 0.96, "alone for {alone} of the time");
+        let longest = 1000 * SECOND / (LONGEST_PAUSE + SECOND);
+        assert!((longest..longest + 8).contains(&decisions), "{decisions} decisions");
+    }
+}
+
+#[test]
+fn where_nothing_is_lost_nothing_is_decided() {
+    let seldom = Program { period: 50 * MS, gap: 0, waits: 0 };
+    assert_eq!(run(&policy::standard(), seldom, 100 * SECOND), (0.0, 0));
+}
+
+#[test]
+fn it_can_be_switched_off_at_once() {
+    let on = policy::standard();
+    let off = avx_policy { only_where_it_pays: 0, ..on };
+    assert_eq!(run(&off, THROUGH_AND_THROUGH, 100 * SECOND), (0.0, 0));
+
+    let mut worth = Worth { alone_until: 9 * SECOND, ..Worth::default() };
+    avx_judge_worth(&mut worth, &off, SECOND);
+    assert!(!avx_is_left_alone(&worth, SECOND));
+}
+
+/// One that changes its ways is found out with the next try.
+#[test]
+fn changed_ways_are_found_out() {
+    let policy = policy::standard();
+    let mut worth = Worth { window_at: SECOND, spent_ns: SECOND, ..Worth::default() };
+    avx_judge_worth(&mut worth, &policy, 2 * SECOND);
+    assert!(avx_is_left_alone(&worth, 3 * SECOND) && !avx_is_left_alone(&worth, 4 * SECOND));
+
+    for now in (4 * SECOND..10 * SECOND).step_by(2 * MS as usize) {
+        avx_weigh_phase(&mut worth, &policy, SERVER.gap, true);
+        avx_judge_worth(&mut worth, &policy, now);
+        assert!(!avx_is_left_alone(&worth, now), "at {now}");
+    }
+    assert_eq!(worth.pause_ns, 0);
+}
