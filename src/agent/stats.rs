@@ -61,8 +61,6 @@ metrics! {
         direct: "wakeups that went straight to an idle CPU",
         queued_shared: "tasks queued where any allowed CPU takes them",
         queued_private: "tasks queued for the only CPU they may use",
-        taken_shared: "tasks taken from the shared queue",
-        taken_private: "tasks taken from the queue of one CPU",
         kept: "slices given again to the task that was running",
         overdue: "tasks queued at the longest wait instead of their weight's",
         rescues: "idle CPUs woken by the tick for a task that waited",
@@ -73,7 +71,6 @@ metrics! {
         avx_waits: "AVX tasks that began to run",
         avx_wait_ns: "time that these had waited, in nanoseconds",
         queued_avx: "tasks queued for AVX cores",
-        taken_avx: "tasks taken from the queue of AVX cores",
         wide_faults: "512-bit instructions that were noticed before they were executed",
         light_faults: "shorter instructions with the encoding of AVX-512 that were",
         other_faults: "everything else that needs AVX-512 to be visible",
@@ -117,7 +114,7 @@ impl Metrics {
         write!(
             out,
             "{NAME}: {:.1}% of {} CPUs busy, {} wakeups to idle CPUs, queued {} shared + {} private \
-             ({} overdue), taken {} + {}, kept running {}, {} idle CPUs woken by tick, \
+             ({} overdue), kept running {}, {} idle CPUs woken by tick, \
              {} AVX cores for {:.1}% of the work, faults {} wide + {} light + {} other, \
              {} AVX tasks on scalar CPUs",
             self.busy_percent(),
@@ -126,8 +123,6 @@ impl Metrics {
             self.queued_shared,
             self.queued_private,
             self.overdue,
-            self.taken_shared,
-            self.taken_private,
             self.kept,
             self.rescues,
             self.nr_avx_cpus,

@@ -308,6 +308,9 @@ struct avx_book {
 	u64 sent_to_scalar; /* ... or away from one */
 };
 
+/* As many bytes of an instruction as there can be, and one for good measure. */
+#define AVX_CODE_WORDS 2
+
 /* What is known of a task. */
 struct task_ctx {
 	u64 vtime;	   /* measured by the clock of @queue */
@@ -321,15 +324,17 @@ struct task_ctx {
 	bool hinted;	   /* an AVX task because it says so, and for as long */
 	struct avx_habit habit;
 	struct avx_phase phase;
-	u32 cause;	      /* why its present or last phase began, enum avx_cause, */
-	u32 boundary;	      /* ... and ended, enum avx_boundary */
-	u64 generation;	      /* of the policy by which it did */
-	u64 ended_at;	      /* when its last phase ended, on the wall */
-	u64 waited_ns;	      /* beside idle CPUs, and its process was not told yet */
-	u64 booked_at;	      /* up to which running time its time is in the book */
-	bool has_news;	      /* there is something in the book that is not told */
-	struct avx_book book; /* what it did, */
-	struct avx_book told; /* ... and what of it is in the book of its cgroup */
+	u64 code[AVX_CODE_WORDS]; /* of its last fault, */
+	u32 verdict;		  /* ... and what that was about, enum avx_verdict */
+	u32 cause;		  /* why its present or last phase began, enum avx_cause, */
+	u32 boundary;		  /* ... and ended, enum avx_boundary */
+	u64 generation;		  /* of the policy by which it did */
+	u64 ended_at;		  /* when its last phase ended, on the wall */
+	u64 waited_ns;		  /* beside idle CPUs, and its process was not told yet */
+	u64 booked_at;		  /* up to which running time its time is in the book */
+	bool has_news;		  /* there is something in the book that is not told */
+	struct avx_book book;	  /* what it did, */
+	struct avx_book told;	  /* ... and what of it is in the book of its cgroup */
 };
 
 /*
@@ -340,8 +345,6 @@ struct avx_cpu_stats {
 	u64 direct;	    /* wakeups that went straight to an idle CPU */
 	u64 queued_shared;  /* tasks queued where any allowed CPU takes them */
 	u64 queued_private; /* tasks queued for the only CPU they may use */
-	u64 taken_shared;   /* tasks that this CPU took from the shared queue */
-	u64 taken_private;  /* tasks that this CPU took from its own queue */
 	u64 kept;	    /* slices given again to the task that was running */
 	u64 overdue;	    /* tasks queued at the longest wait instead of their weight's */
 	u64 rescues;	    /* idle CPUs woken by the tick for a task that waited */
@@ -352,7 +355,6 @@ struct avx_cpu_stats {
 	u64 avx_waits;	    /* AVX tasks that began to run, */
 	u64 avx_wait_ns;    /* ... having waited for so long in all */
 	u64 queued_avx;	    /* tasks queued for AVX cores */
-	u64 taken_avx;	    /* tasks that this CPU took from there */
 	u64 wide_faults;    /* faults by something hidden: 512-bit instructions */
 	u64 light_faults;   /* ... shorter ones with the encoding of AVX-512 */
 	u64 other_faults;   /* ... and everything else */

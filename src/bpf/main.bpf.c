@@ -291,6 +291,21 @@ static bool belongs_elsewhere(struct task_struct *p, const struct cpu_ctx *cctx)
 }
 
 /*
+ * An idle CPU of @role for @p, claimed: the one to which the last task went from here
+ * if it still is one, since that is found at once, or else any.
+ */
+static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum avx_role role)
+{
+	s32 cpu = cctx->sent_to;
+	const struct cpu_ctx *last = lookup_cpu(cpu);
+
+	if (last && last->role == role && last != cctx && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+	    scx_bpf_test_and_clear_cpu_idle(cpu))
+		return cpu;
+	return pick_idle_in(p, role);
+}
+
+/*
  * The same as belongs_elsewhere(), and @p leaves: the kernel queues it anew, even if
  * nobody else is here.
  */
@@ -301,7 +316,7 @@ static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
 
 	if (!is_misplaced(p, cctx))
 		return false;
-	idle = pick_idle_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
+	idle = claim_idle(p, cctx, is_avx ? ROLE_AVX : ROLE_SCALAR);
 	if (idle < 0 && !(is_avx && may_use_avx_core(p)))
 		return false;
 
@@ -417,8 +432,8 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 	if (!nr_avx_cpus && !cctx->runs_avx)
 		return;
 
-	/* An AVX task may as well be on an AVX core since it left: a clock is expensive. */
-	at.now = was_sent && is_avx ? cctx->coming_since : scx_bpf_now();
+	/* Who was sent may as well have run here since it left: a clock is expensive. */
+	at.now = was_sent ? cctx->coming_since : scx_bpf_now();
 	cctx->started_at = at.now;
 	if (!was_sent) {
 		tctx = lookup_task(p);

@@ -211,16 +211,36 @@ static u32 read_code(u8 code[INSN_BYTES], u64 ip)
 	return readable;
 }
 
-/*
- * What the fault at @ip was about. Global, so that the kernel's verifier does not
- * go through all that follows for each kind of instruction.
- */
-__noinline int verdict_at(u64 ip, int trapnr)
-{
-	u8 code[INSN_BYTES] = {};
-	u32 readable = read_code(code, ip);
+struct fault_code {
+	union {
+		u8 bytes[INSN_BYTES];
+		u64 words[AVX_CODE_WORDS];
+	};
+};
 
-	return verdict_of(trapnr, code, readable);
+/*
+ * What a fault was about. Global, so that the kernel's verifier does not go through all
+ * that follows for each kind of instruction.
+ */
+__noinline int decode_fault(const struct fault_code *code __arg_nonnull, u32 readable, int trapnr)
+{
+	return verdict_of(trapnr, code->bytes, readable);
+}
+
+/* The same of the fault at @ip: most often it is the same code as the last time. */
+static int verdict_at(struct task_ctx *tctx, u64 ip, int trapnr)
+{
+	struct fault_code code = {};
+	u32 readable = read_code(code.bytes, ip);
+	bool is_whole = trapnr == TRAP_UD && readable == INSN_MAX;
+
+	if (is_whole && code.words[0] == tctx->code[0] && code.words[1] == tctx->code[1])
+		return tctx->verdict;
+	/* All zeroes is an instruction that every CPU has: as no code it serves as well. */
+	tctx->code[0] = is_whole ? code.words[0] : 0;
+	tctx->code[1] = is_whole ? code.words[1] : 0;
+	tctx->verdict = decode_fault(&code, readable, trapnr);
+	return tctx->verdict;
 }
 
 /* From exec until the C library has started. */
@@ -255,9 +275,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	if (!tctx || !process || !policy)
 		return 0;
 
-	verdict = verdict_at(regs->ip, trapnr);
-	/* What the compiler knows of it the verifier does not. */
-	barrier_var(verdict);
+	verdict = verdict_at(tctx, regs->ip, trapnr);
 	at = moment_of(p);
 	tctx->hidden = false;
 	if (tctx->quiet_until)

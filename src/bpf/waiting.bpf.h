@@ -131,26 +131,17 @@ __noinline s64 head_due_in(u64 id, u64 now)
 
 static bool take_shared(u32 llc)
 {
-	if (!scx_bpf_dsq_move_to_local(shared_queue(llc), 0))
-		return false;
-	stat_add(taken_shared, 1);
-	return true;
+	return scx_bpf_dsq_move_to_local(shared_queue(llc), 0);
 }
 
 static bool take_avx(u32 llc)
 {
-	if (!scx_bpf_dsq_move_to_local(avx_queue(llc), 0))
-		return false;
-	stat_add(taken_avx, 1);
-	return true;
+	return scx_bpf_dsq_move_to_local(avx_queue(llc), 0);
 }
 
 static bool take_private(s32 cpu)
 {
-	if (!scx_bpf_dsq_move_to_local(private_queue(cpu), 0))
-		return false;
-	stat_add(taken_private, 1);
-	return true;
+	return scx_bpf_dsq_move_to_local(private_queue(cpu), 0);
 }
 
 /* From the queue of the first choice, or else from any that this CPU serves. */
