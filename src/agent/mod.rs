@@ -3,6 +3,7 @@
 
 mod books;
 pub mod control;
+mod cpulist;
 mod explain;
 mod hints;
 pub mod policy;

@@ -2,6 +2,7 @@
 //! The policy: every knob of the scheduler, what it is unless somebody turns it, and
 //! how far it can be turned.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::cpulist;
 use crate::bpf::intf::{self, avx_name, avx_policy};
 
 const US: u64 = 1000;
@@ -24,6 +26,7 @@ pub fn standard() -> avx_policy {
         classes: intf::avx_classes_CLASSES_AVX512.into(),
         sizing: intf::avx_sizing_method_SIZING_CONTROLLER.into(),
         avx_cpus: 2,
+        avx_cpu_list: [0; intf::AVX_LIST_WORDS as usize],
         share_alpha: 32,
         grow_fill: 768,
         shrink_fill: 512,
@@ -56,9 +59,13 @@ const DYNAMIC_LINKER: &str = "ld-linux-x86-64";
 enum Value {
     Number(Scale, fn(&avx_policy) -> u64, fn(&mut avx_policy, u64)),
     List(fn(&avx_policy) -> &Names, fn(&mut avx_policy) -> &mut Names),
+    Cpus(fn(&avx_policy) -> &CpuList, fn(&mut avx_policy) -> &mut CpuList),
 }
 
-use Value::{List, Number};
+use Value::{Cpus, List, Number};
+
+/// A bit for each CPU.
+type CpuList = [u64; intf::AVX_LIST_WORDS as usize];
 
 /// Of programs.
 type Names = [avx_name; intf::AVX_NAMES_MAX as usize];
@@ -96,7 +103,7 @@ macro_rules! knob {
     };
 }
 
-const KNOBS: [Knob; 28] = [
+const KNOBS: [Knob; 29] = [
     knob!(
         "classes",
         classes,
@@ -107,11 +114,16 @@ const KNOBS: [Knob; 28] = [
     knob!(
         "sizing",
         sizing,
-        Choice(&["static", "share", "controller"]),
-        "how many AVX cores: avx-cpus of them; the share of the CPU time that AVX work has; or \
-         what AVX work needs in order not to wait"
+        Choice(&["static", "share", "controller", "list"]),
+        "how many AVX cores: avx-cpus of them; the share of the CPU time that AVX work has; \
+         what AVX work needs in order not to wait; or those in avx-cpu-list"
     ),
     knob!("avx-cpus", avx_cpus, Count(0..=8192), "CPUs that are AVX cores, with sizing=static"),
+    Knob {
+        name: "avx-cpu-list",
+        value: Cpus(|policy| &policy.avx_cpu_list, |policy| &mut policy.avx_cpu_list),
+        help: "which CPUs are AVX cores, with sizing=list; those that are offline or isolated are not",
+    },
     knob!(
         "share-alpha",
         share_alpha,
@@ -232,6 +244,7 @@ impl Knob {
         match &self.value {
             Number(scale, get, _) => scale.show(get(policy)),
             List(get, _) => get(policy).iter().map_while(text_of).collect::<Vec<_>>().join(","),
+            Cpus(get, _) => cpulist::format(cpus_in(get(policy))),
         }
     }
 
@@ -244,6 +257,11 @@ impl Knob {
                 let given: Vec<&str> = text.split(',').filter(|name| !name.is_empty()).collect();
                 *names(policy) = names_of(&given).with_context(|| self.range()).map_err(refused)?;
             }
+            Cpus(_, list) => {
+                let given = cpulist::parse(text, intf::AVX_LIST_CPUS);
+                let given = given.with_context(|| self.range()).map_err(refused)?;
+                *list(policy) = list_with(&given);
+            }
         }
         Ok(())
     }
@@ -255,8 +273,19 @@ impl Knob {
                 "up to {} names of up to {LONGEST_NAME} bytes, with commas between them",
                 intf::AVX_NAMES_MAX
             ),
+            Cpus(..) => format!("CPUs below {}, as in 0-3,8", intf::AVX_LIST_CPUS),
         }
     }
+}
+
+fn cpus_in(list: &CpuList) -> impl Iterator<Item = u32> {
+    (0..intf::AVX_LIST_CPUS).filter(|cpu| list[*cpu as usize / 64] >> (cpu % 64) & 1 == 1)
+}
+
+fn list_with(cpus: &BTreeSet<u32>) -> CpuList {
+    let mut list = [0; intf::AVX_LIST_WORDS as usize];
+    cpus.iter().for_each(|cpu| list[*cpu as usize / 64] |= 1 << (cpu % 64));
+    list
 }
 
 /// The kernel cuts off what is longer.
@@ -413,6 +442,7 @@ mod tests {
                     scale.show(if is_first { first + 1 } else { first })
                 }
                 List(..) => "this,that".to_owned(),
+                Cpus(..) => "1-3,1023".to_owned(),
             };
             knob.turn(&mut policy, &text).unwrap();
             assert_eq!(knob.show(&policy), text, "{}", knob.name);
@@ -436,7 +466,7 @@ mod tests {
     fn bad_settings_get_one_sentence() {
         assert!(complaint(&["speed=1"]).contains("no knob \"speed\""));
         assert!(complaint(&["sizing"]).contains("KNOB=VALUE"));
-        assert!(complaint(&["sizing=large"]).contains("static, share, controller"));
+        assert!(complaint(&["sizing=large"]).contains("static, share, controller, list"));
         assert!(complaint(&["window=2"]).contains("1ms to 1s"));
         assert!(complaint(&["window=2s"]).contains("1ms to 1s"));
         assert!(complaint(&["grow-fill=1.1"]).contains("0.001 to 1.000"));

@@ -2,13 +2,15 @@
 //! What the scheduler is doing, for one screen: the books that it keeps, in words and numbers.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use super::cpulist;
 
 use crate::bpf::intf::{
     self, avx_book, avx_cpu_role, avx_cpu_stats, avx_limits_AVX_WAITS_SAMPLED, avx_role_ROLE_AVX,
@@ -197,7 +199,11 @@ impl fmt::Display for Status {
             "AVX cores: {} of {} CPUs ({}), {} changes",
             avx_cores.len(),
             self.cpus.len(),
-            list_of(&avx_cores),
+            if avx_cores.is_empty() {
+                "none".to_owned()
+            } else {
+                cpulist::format(avx_cores.clone())
+            },
             self.cpus.iter().map(|cpu| cpu.role_changes).sum::<u64>(),
         )?;
         writeln!(
@@ -241,36 +247,9 @@ impl fmt::Display for Status {
     }
 }
 
-/// As in 0-3,8.
-fn list_of(cpus: &[u32]) -> String {
-    let mut list = String::new();
-    let mut at = 0;
-    while at < cpus.len() {
-        let first = cpus[at];
-        let run = cpus[at..].iter().zip(first..).take_while(|(cpu, next)| *cpu == next).count();
-        let comma = if list.is_empty() { "" } else { "," };
-        // Writing to a string cannot fail.
-        let _ = match run {
-            1 => write!(list, "{comma}{first}"),
-            _ => write!(list, "{comma}{first}-{}", cpus[at + run - 1]),
-        };
-        at += run;
-    }
-    if list.is_empty() { "none".to_owned() } else { list }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpus_are_listed_by_ranges() {
-        for (cpus, list) in
-            [(&[][..], "none"), (&[3], "3"), (&[0, 1, 2, 5, 8, 9], "0-2,5,8-9"), (&[1, 3], "1,3")]
-        {
-            assert_eq!(list_of(cpus), list);
-        }
-    }
 
     #[test]
     fn time_as_an_avx_core_goes_on() {

@@ -94,6 +94,7 @@ enum avx_sizing_method {
 	SIZING_STATIC,	   /* avx_cpus of them */
 	SIZING_SHARE,	   /* the share that AVX work has of the CPU time */
 	SIZING_CONTROLLER, /* what AVX work needs in order not to wait */
+	SIZING_LIST,	   /* those in avx_cpu_list */
 };
 
 /* Which CPUs are taken first. */
@@ -124,6 +125,10 @@ struct avx_name {
 
 #define AVX_NAMES_MAX 16
 
+/* The largest list of CPUs. */
+#define AVX_LIST_CPUS 1024
+#define AVX_LIST_WORDS (AVX_LIST_CPUS / 64)
+
 /*
  * Every knob, with unit and range. The agent validates all of them at once. All are
  * of one size, so that there is nothing between them.
@@ -145,6 +150,8 @@ struct avx_policy {
 	u64 sizing;
 	/* CPUs, of SIZING_STATIC: 0 to all */
 	u64 avx_cpus;
+	/* A bit for each, of SIZING_LIST */
+	u64 avx_cpu_list[AVX_LIST_WORDS];
 	/* The weight of the newest value, of SIZING_SHARE: 1 to 1024 (1/1024) */
 	u64 share_alpha;
 	/* How much of an AVX core's time may be used before there is another,

@@ -131,6 +131,11 @@ u32 avx_first_need(struct avx_sizing *sizing, const struct avx_policy *policy,
 	return first_need(sizing, policy, demand);
 }
 
+bool avx_is_listed(const struct avx_policy *policy, u32 cpu)
+{
+	return is_listed(policy, cpu);
+}
+
 u64 avx_preference_to_add(const struct avx_candidate *it, u64 placement)
 {
 	return preference_to_add(it, placement);

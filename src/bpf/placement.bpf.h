@@ -30,6 +30,12 @@ struct avx_candidate {
 	bool busy;     /* somebody would have to move */
 };
 
+/* Whether the operator chose @cpu. */
+static __always_inline bool is_listed(const struct avx_policy *policy, u32 cpu)
+{
+	return cpu < AVX_LIST_CPUS && policy->avx_cpu_list[cpu / 64] >> cpu % 64 & 1;
+}
+
 /* Some of its core are AVX cores, and some are not. */
 static __always_inline bool is_half_done(const struct avx_candidate *it)
 {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::intf;
+use super::intf::{self, avx_policy};
+use crate::agent::policy;
 
 const PACK: u64 = intf::avx_placement_method_PLACEMENT_PACK as u64;
 const SPREAD: u64 = intf::avx_placement_method_PLACEMENT_SPREAD as u64;
@@ -22,10 +23,11 @@ struct Candidate {
 }
 
 mod native {
-    use super::Candidate;
+    use super::{Candidate, avx_policy};
 
     // SAFETY: the signatures repeat those of native.c, which build.rs links in.
     unsafe extern "C" {
+        pub safe fn avx_is_listed(policy: &avx_policy, cpu: u32) -> bool;
         pub safe fn avx_preference_to_add(it: &Candidate, placement: u64) -> u64;
         pub safe fn avx_preference_to_remove(it: &Candidate, placement: u64) -> u64;
     }
@@ -211,4 +213,12 @@ fn whoever_idles_is_taken_first_and_let_go_first() {
     assert_eq!(added(&mut machine, 3), [2, 1, 0]);
     machine.cpus[0].busy = true;
     assert_eq!(machine.remove(), Some(1));
+}
+
+#[test]
+fn what_the_operator_lists_is_listed() {
+    let listed = policy::turned(policy::standard(), &["avx-cpu-list=1,63-64,1023".to_owned()]);
+    let listed = listed.unwrap();
+    let found: Vec<u32> = (0..2000).filter(|cpu| avx_is_listed(&listed, *cpu)).collect();
+    assert_eq!(found, [1, 63, 64, 1023]);
 }

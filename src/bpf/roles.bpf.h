@@ -175,6 +175,20 @@ static bool approach(u32 size, u64 placement)
 	return cpu < 0 || nr_avx_cpus == size;
 }
 
+/* The AVX cores are those that the operator listed, as far as they are usable. */
+static void follow_list(const struct avx_policy *policy)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
+		bool is_avx = place && place->usable && is_listed(policy, cpu);
+
+		set_role(cpu, is_avx ? ROLE_AVX : ROLE_SCALAR);
+	}
+	sizing.nr_avx = nr_avx_cpus;
+}
+
 /* What all CPUs counted, the kernel's own account of its time among it. */
 static void sum_demand(struct avx_demand *sum)
 {
@@ -231,7 +245,10 @@ static int look(void *map, int *key, struct look_timer *timer)
 		u32 size = is_approaching ? sizing.nr_avx : look_at_demand(policy);
 
 		licence_hold_ns = policy->licence_hold_ns;
-		is_done = approach(size, policy->placement);
+		if (policy->sizing == SIZING_LIST)
+			follow_list(policy);
+		else
+			is_done = approach(size, policy->placement);
 		is_approaching = !is_done;
 		end_resizing();
 	}

@@ -164,6 +164,8 @@ static __always_inline u32 size_avx_set(struct avx_sizing *sizing, const struct 
 	case SIZING_STATIC:
 		sizing->nr_avx = at_most(policy->avx_cpus, demand->nr_cpus);
 		break;
+	case SIZING_LIST:
+		break;
 	case SIZING_SHARE:
 		sizing->nr_avx = size_by_share(sizing, policy, demand);
 		break;
@@ -177,7 +179,9 @@ static __always_inline u32 size_avx_set(struct avx_sizing *sizing, const struct 
 static __always_inline u32 first_need(struct avx_sizing *sizing, const struct avx_policy *policy,
 				      const struct avx_demand *demand)
 {
-	if (!sizing->nr_avx && policy->sizing != SIZING_STATIC) {
+	bool is_fixed = policy->sizing == SIZING_STATIC || policy->sizing == SIZING_LIST;
+
+	if (!sizing->nr_avx && !is_fixed) {
 		sizing->nr_avx = round_up_to_cores(1, demand);
 		sizing->needed_at = sizing->now;
 	}

@@ -4,6 +4,7 @@
 use anyhow::{Result, ensure};
 
 use super::{CPUS, user_rows, wide_work};
+use crate::ensure_eq;
 use crate::suite::counts::{Counts, counts_of};
 use crate::suite::{Test, scheduler_guest, script};
 use crate::vm::guest::Outcome;
@@ -20,7 +21,32 @@ pub const TESTS: &[Test] = &[
         budget_s: 60,
         body: hints_are_followed,
     },
+    Test { name: "avx::listed_cpus_are_avx_cores", budget_s: 40, body: listed_cpus_are_avx_cores },
 ];
+
+/// One CPU that is not listed, one that does not exist, and back to another method.
+fn listed_cpus_are_avx_cores() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
+        .command(&script(
+            "avx_cores() {
+                 sleep 0.3
+                 scx_avxspec status | sed -n 's/^AVX cores: [0-9]* of 4 CPUs (\\(.*\\)).*/\\1/p'
+             }
+             start_scheduler --force --set sizing=list --set avx-cpu-list=1,3
+             avx_cores
+             scx_avxspec policy set avx-cpu-list=0-2,7 >&2
+             avx_cores
+             scx_avxspec policy set avx-cpu-list= >&2
+             avx_cores
+             scx_avxspec policy set sizing=static avx-cpus=2 >&2
+             avx_cores | tr -s ,- '\\n' | wc -l
+             scx_avxspec policy set avx-cpu-list=0-9999999999 && fail a list without end is taken
+             stop_scheduler",
+        ))
+        .boot()?;
+    ensure_eq!(outcome.stdout(0)?, "1,3\n0-2\nnone\n2\n");
+    Ok(())
+}
 
 /// Threads that do nothing but wide work and threads that do none, more than CPUs: each is
 /// switched out now and then, and what it has in its registers then is saved.
