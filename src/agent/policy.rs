@@ -36,6 +36,7 @@ pub fn standard() -> avx_policy {
         shrink_dwell_ns: 200 * MS,
         placement: intf::avx_placement_method_PLACEMENT_PACK.into(),
         return_method: intf::avx_return_method_RETURN_ADAPTIVE.into(),
+        avx_slice_ns: 20 * MS,
         return_timeout_ns: 20 * MS,
         worthwhile_ns: 100 * US,
         retry_max_ns: S,
@@ -103,7 +104,7 @@ macro_rules! knob {
     };
 }
 
-const KNOBS: [Knob; 29] = [
+const KNOBS: [Knob; 30] = [
     knob!(
         "classes",
         classes,
@@ -176,6 +177,12 @@ const KNOBS: [Knob; 29] = [
         Choice(&["syscall", "switch", "timeout", "adaptive"]),
         "when an AVX task is scalar again: with its next system call; when it is switched out; \
          with the time-out alone; or with a system call unless it always comes back soon"
+    ),
+    knob!(
+        "avx-slice",
+        avx_slice_ns,
+        Time(100 * US..=20 * MS),
+        "how long an AVX task may run before the next one"
     ),
     knob!(
         "return-timeout",

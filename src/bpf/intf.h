@@ -173,6 +173,8 @@ struct avx_policy {
 
 	/* When a task is scalar again: enum avx_return_method */
 	u64 return_method;
+	/* For how long an AVX task may run before the next one: 100 us to 20 ms (ns) */
+	u64 avx_slice_ns;
 	/* Without wide vectors for so long it is, whatever the method says: 100
 	 * us to 10 s (ns) */
 	u64 return_timeout_ns;

@@ -121,9 +121,9 @@ void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 /*
  * An idle CPU for a waking task while there are AVX cores: of its own kind, the
  * one where it was before if that idles, and no AVX core for other work as long
- * as there is another.
+ * as there is another. Its turn there is @slice, or 0 if none idles.
  */
-static s32 select_by_role(struct task_struct *p, s32 prev_cpu, bool *is_idle)
+static s32 select_by_role(struct task_struct *p, s32 prev_cpu, u64 *slice)
 {
 	const struct task_ctx *tctx = lookup_task(p);
 	bool is_avx = tctx && tctx->habit.class == CLASS_AVX && may_use_avx_core(p);
@@ -135,23 +135,30 @@ static s32 select_by_role(struct task_struct *p, s32 prev_cpu, bool *is_idle)
 	else
 		cpu = is_avx ? pick_idle_in(p, ROLE_AVX) : pick_idle_for_scalar(p);
 
-	*is_idle = cpu >= 0;
-	return *is_idle ? cpu : prev_cpu;
+	if (cpu < 0)
+		return prev_cpu;
+	*slice = turn_of(is_avx, AVX_SLICE_MAX_NS);
+	return cpu;
 }
 
 /* A waking task that may move goes straight to an idle CPU, past the queues. */
 s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
+	u64 slice = 0;
 	s32 cpu;
 
 	if (samples_saved())
 		learn_from_saved(p);
-	cpu = nr_avx_cpus ? select_by_role(p, prev_cpu, &is_idle)
-			  : scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	if (nr_avx_cpus) {
+		cpu = select_by_role(p, prev_cpu, &slice);
+	} else {
+		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+		slice = is_idle ? AVX_SLICE_MAX_NS : 0;
+	}
 
-	if (is_idle) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, AVX_SLICE_MAX_NS, 0);
+	if (slice) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, 0);
 		stat_add(direct, 1);
 	}
 
@@ -159,11 +166,12 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 }
 
 /* Past the queues. */
-static bool goes_to(struct task_struct *p, s32 idle_cpu, u64 enq_flags)
+static bool goes_to(struct task_struct *p, s32 idle_cpu, bool is_avx, u64 enq_flags)
 {
 	if (idle_cpu < 0)
 		return false;
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle_cpu, AVX_SLICE_MAX_NS, enq_flags);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle_cpu, turn_of(is_avx, AVX_SLICE_MAX_NS),
+			   enq_flags);
 	stat_add(direct, 1);
 	return true;
 }
@@ -181,7 +189,7 @@ static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 		return false;
 	cctx->sent_away = 0;
 	other = lookup_cpu(cctx->sent_to);
-	if (!other || !goes_to(p, cctx->sent_to, enq_flags))
+	if (!other || !goes_to(p, cctx->sent_to, cctx->sends_avx, enq_flags))
 		return false;
 	other->coming = (u64)p;
 	other->avx_is_coming = cctx->sends_avx;
@@ -215,7 +223,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	only_cpu = only_cpu_of(p);
 	id = tctx ? queue_for(p, tctx, only_cpu) : 0;
 	if (may_find_idle(only_cpu, enq_flags) &&
-	    goes_to(p, pick_idle_of(p, id, only_cpu), enq_flags))
+	    goes_to(p, pick_idle_of(p, id, only_cpu), is_avx_queue(id), enq_flags))
 		return;
 
 	queue = lookup_queue(id);
@@ -230,7 +238,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 		move_to_queue(tctx, id, old, queue);
 
 	load = load_of(queue);
-	slice = slice_for(&load);
+	slice = turn_of(is_avx_queue(id), slice_for(&load));
 	tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
 	tctx->queued_at = scx_bpf_now();
 	due = due_of(tctx->vtime, queue->clock, tctx->queued_at, p->scx.weight, &load);
@@ -260,7 +268,7 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx, const struct cp
 
 	if (queue) {
 		struct avx_load load = load_of(queue);
-		u64 slice = slice_for(&load);
+		u64 slice = turn_of(cctx->runs_avx, slice_for(&load));
 
 		tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
 		scx_bpf_task_set_slice(p, slice);

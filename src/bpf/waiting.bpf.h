@@ -58,6 +58,14 @@ static bool leave_queue(struct task_struct *p)
 	return true;
 }
 
+/* AVX tasks may have shorter turns than others. */
+static u64 turn_of(bool is_avx, u64 slice)
+{
+	const struct avx_policy *policy = is_avx ? current_policy() : NULL;
+
+	return policy ? at_most(slice, policy->avx_slice_ns) : slice;
+}
+
 /* A task begins to run that has waited. */
 static void count_wait(const struct task_ctx *tctx, u64 now)
 {

@@ -5,14 +5,22 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::ensure_eq;
+use crate::suite::counts::counts_of;
 use crate::suite::{Test, scheduler_guest, script};
 use crate::vm::{Bochs, Flavour, in_repository, program};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "avx::books_tell_what_programs_did",
-    budget_s: 60,
-    body: books_tell_what_programs_did,
-}];
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "avx::books_tell_what_programs_did",
+        budget_s: 60,
+        body: books_tell_what_programs_did,
+    },
+    Test {
+        name: "avx::turns_of_avx_tasks_are_as_long_as_the_policy_says",
+        budget_s: 90,
+        body: turns_are_as_long_as_the_policy_says,
+    },
+];
 
 /// Of the program in the cgroup.
 const ROUNDS: u64 = 200;
@@ -65,6 +73,38 @@ fn books_tell_what_programs_did() -> Result<()> {
     for word in ["tier trap", "AVX cores: 1 of 2 CPUs (1)", "  /books"] {
         ensure!(screen.contains(word), "no {word:?} in {screen}");
     }
+    Ok(())
+}
+
+/// Two that do nothing but wide work take turns on one AVX core, and each turn is a phase.
+fn turns_are_as_long_as_the_policy_says() -> Result<()> {
+    let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
+        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+        .command(&script(
+            "start_scheduler --set sizing=static --set avx-cpus=1 --set only-where-it-pays=off \
+                 --set return=switch --set avx-slice=2ms
+             turns() {
+                 scx_avxspec status --json | sed -n 's/.*\"switch\": \\([0-9]*\\).*/\\1/p' |
+                     awk '{ all += $1 } END { print all + 0 }'
+             }
+             phases 2 1 0 1000000000 & phases=$!
+             sleep 0.5
+             short=$(turns)
+             sleep 1
+             echo short=$(($(turns) - short))
+             scx_avxspec policy set avx-slice=20ms >&2
+             long=$(turns)
+             sleep 1
+             echo long=$(($(turns) - long))
+             kill $phases
+             stop_scheduler",
+        ))
+        .limit(400)
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    let (short, long) = (counts["short"], counts["long"]);
+    ensure!(short > 150 && short < 600, "{short} turns of 2 ms in a second and a little more");
+    ensure!(long > 20 && long < 120, "{long} turns of 20 ms in a second and a little more");
     Ok(())
 }
 
