@@ -24,6 +24,28 @@ const HEADERS: [&str; 12] = [
     "src/bpf/worth.bpf.h",
 ];
 
+/// The scheduler once more, for the machine that this runs on, and what it finds there.
+fn simulator(clang: &Path) {
+    let files = ["src/sim/kernel.c", "src/sim/maps.c", "src/sim/scheduler.c"];
+    println!("cargo:rerun-if-changed=src/sim");
+    cc::Build::new()
+        .compiler(clang)
+        .files(files)
+        .include("src/sim/shim")
+        .flag("-Wall")
+        .flag("-Wextra")
+        // What is said twice is said for the kernel's sake, and what is unused is for BPF.
+        .flag("-Wno-unused-parameter")
+        .flag("-Wno-unused-function")
+        .flag("-Wno-unused-variable")
+        .flag("-Wno-sign-compare")
+        .flag("-Wno-unknown-attributes")
+        .flag("-Wno-constant-logical-operand")
+        .flag("-Wno-incompatible-pointer-types-discards-qualifiers")
+        .warnings_into_errors(true)
+        .compile("avxspec_simulator");
+}
+
 fn main() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     if let Err(sentence) = requirements::check(here) {
@@ -33,8 +55,9 @@ fn main() {
 
     let clang = requirements::clang_command(std::env::var("BPF_CLANG").ok(), here);
     // SAFETY: a build script has one thread, so nobody reads the environment meanwhile.
-    unsafe { std::env::set_var("BPF_CLANG", clang) };
+    unsafe { std::env::set_var("BPF_CLANG", &clang) };
 
+    simulator(&clang);
     let built = BpfBuilder::new().and_then(|mut builder| {
         builder
             .enable_intf("src/bpf/intf.h", "bpf_intf.rs")

@@ -29,6 +29,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
 	__type(key, u32);
+	__type(value, u32);
 	__array(values, struct policy_map);
 } policies SEC(".maps") = {
 	.values = { &first_policy },
@@ -49,7 +50,7 @@ static const struct avx_policy *current_policy(void)
 {
 	const struct avx_policy_in_force *found;
 	u32 zero = 0;
-	void *map = bpf_map_lookup_elem(&policies, &zero);
+	struct policy_map *map = (void *)bpf_map_lookup_elem(&policies, &zero);
 
 	if (!map)
 		return NULL;

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Lets time pass: programs do their work on the CPUs that the scheduler gives them, as fast as
+//! the hardware lets them, one event after the other.
+//!
+//! Work is measured in nanoseconds on a CPU at its best. How fast it is done changes while it is
+//! done, so what is left of it is brought up to date whenever the rate of its CPU changes.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use anyhow::{Result, bail};
+
+use super::kernel::{BEGIN_NS, Code, Kernel, Task};
+
+/// What instructions are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Scalar,
+    /// The encoding of AVX-512, and no more than 256 bits.
+    Evex256,
+    Heavy512,
+}
+
+impl Kind {
+    /// One such instruction: vpaddq of ymm16 to ymm18, or of zmm0 to zmm2.
+    fn code(self) -> Option<&'static Code> {
+        const EVEX256: Code = *b"\x62\xa1\xf5\x20\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+        const HEAVY512: Code = *b"\x62\xf1\xf5\x48\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+        match self {
+            Kind::Scalar => None,
+            Kind::Evex256 => Some(&EVEX256),
+            Kind::Heavy512 => Some(&HEAVY512),
+        }
+    }
+}
+
+/// What a program does next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// So many nanoseconds of work.
+    Work(Kind, f64),
+    Syscall,
+    Sleep(u64),
+    Exit,
+}
+
+/// What a thread executes.
+pub trait Program {
+    fn next(&mut self, now: u64) -> Step;
+}
+
+/// How fast CPUs are.
+pub trait Hardware {
+    /// From now on the CPU executes this, or idles.
+    fn run(&mut self, now: u64, cpu: u32, what: Option<Kind>);
+    /// Work done in a nanosecond.
+    fn rate(&self, cpu: u32) -> f64;
+    /// When rates change next, if nobody calls run().
+    fn next_change(&self) -> Option<u64>;
+    fn advance(&mut self, to: u64);
+    /// CPUs whose rate changed since this was asked.
+    fn take_changed(&mut self) -> Vec<u32>;
+}
+
+/// What the kernel itself takes, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    pub tick_every: u64,
+    pub switch: f64,
+    /// Cold caches after a move.
+    pub migration: f64,
+    pub fault: f64,
+    pub syscall: f64,
+    /// Until another CPU hears that it is to schedule.
+    pub kick: u64,
+}
+
+/// A server of a few GHz: a switch of 4,000 instructions, a fault of 1,200, as measured.
+pub const COSTS: Costs = Costs {
+    tick_every: 1_000_000,
+    switch: 1500.0,
+    migration: 5000.0,
+    fault: 500.0,
+    syscall: 200.0,
+    kick: 1500,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// What is under way on a CPU is done, if its plan is still this one.
+    Done {
+        cpu: u32,
+        plan: u64,
+    },
+    Schedule(u32),
+    Tick(u32),
+    Wake(Task),
+}
+
+struct Thread {
+    program: Box<dyn Program>,
+    step: Option<Step>,
+    /// Of the step, and of what the kernel does before it goes on.
+    work_left: f64,
+    kernel_left: f64,
+    last_cpu: u32,
+    done: BTreeMap<&'static str, f64>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cpu {
+    plan: u64,
+    /// Up to when the work is brought up to date, and how fast it is done since.
+    at: u64,
+    rate: f64,
+    running: Option<Task>,
+}
+
+pub struct Engine<H> {
+    kernel: Kernel,
+    hardware: H,
+    costs: Costs,
+    now: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    nr_events: u64,
+    cpus: Vec<Cpu>,
+    threads: BTreeMap<Task, Thread>,
+}
+
+impl<H: Hardware> Engine<H> {
+    pub fn new(kernel: Kernel, hardware: H, costs: Costs) -> Self {
+        let nr_cpus = kernel.nr_cpus();
+        let mut engine = Self {
+            kernel,
+            hardware,
+            costs,
+            now: BEGIN_NS,
+            events: BinaryHeap::new(),
+            nr_events: 0,
+            cpus: vec![Cpu { at: BEGIN_NS, ..Cpu::default() }; nr_cpus as usize],
+            threads: BTreeMap::new(),
+        };
+        for cpu in 0..nr_cpus {
+            // Not all at once, as on a machine.
+            let phase = costs.tick_every * u64::from(cpu) / u64::from(nr_cpus);
+            engine.at(BEGIN_NS + costs.tick_every + phase, Event::Tick(cpu));
+        }
+        engine
+    }
+
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    pub fn kernel_mut(&mut self) -> &mut Kernel {
+        &mut self.kernel
+    }
+
+    /// How many events there were.
+    pub fn nr_events(&self) -> u64 {
+        self.nr_events
+    }
+
+    /// A process that begins at once.
+    pub fn spawn(&mut self, program: Box<dyn Program>, weight: u32) -> Task {
+        let task = self.kernel.spawn(None, false, weight, 1);
+        let thread = Thread {
+            program,
+            step: None,
+            work_left: 0.0,
+            kernel_left: 0.0,
+            last_cpu: self.kernel.cpu_of(task),
+            done: BTreeMap::new(),
+        };
+        self.threads.insert(task, thread);
+        self.at(self.now, Event::Wake(task));
+        task
+    }
+
+    /// That did not exit.
+    pub fn nr_threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Work that the thread has done, by kind.
+    pub fn work_done(&self, task: Task, kind: Kind) -> f64 {
+        self.threads.get(&task).and_then(|it| it.done.get(name_of(kind))).copied().unwrap_or(0.0)
+    }
+
+    fn at(&mut self, when: u64, event: Event) {
+        self.nr_events += 1;
+        self.events.push(Reverse((when, self.nr_events, event)));
+    }
+
+    /// Goes on for so long.
+    pub fn run_for(&mut self, ns: u64) -> Result<()> {
+        let end = self.now + ns;
+        while let Some(next) = self.next_time().filter(|next| *next <= end) {
+            self.go_to(next);
+            if self.kernel.next_timer().is_some_and(|at| at <= self.now) {
+                self.kernel.run_timers();
+                self.settle_resched(None);
+            } else if let Some(event) = self.pop_due() {
+                self.happen(event);
+            }
+            self.kernel.check()?;
+        }
+        self.go_to(end);
+        if let Some(task) = self.starved() {
+            bail!("{task:?} waits for more than 30 s");
+        }
+        Ok(())
+    }
+
+    fn pop_due(&mut self) -> Option<Event> {
+        if self.events.peek().is_none_or(|Reverse((at, ..))| *at > self.now) {
+            return None;
+        }
+        self.events.pop().map(|Reverse((_, _, event))| event)
+    }
+
+    fn next_time(&self) -> Option<u64> {
+        let event = self.events.peek().map(|Reverse((at, ..))| *at);
+        [event, self.kernel.next_timer(), self.hardware.next_change()].into_iter().flatten().min()
+    }
+
+    /// The kernel's watchdog would not wait for longer.
+    fn starved(&self) -> Option<Task> {
+        let waits_long = |task: &&Task| {
+            self.kernel.waits_since(**task).is_some_and(|since| self.now - since > 30_000_000_000)
+        };
+        self.threads.keys().find(waits_long).copied()
+    }
+
+    fn go_to(&mut self, time: u64) {
+        self.now = self.now.max(time);
+        self.kernel.set_time(self.now);
+        self.hardware.advance(self.now);
+        self.follow_rates();
+    }
+
+    /// What was done at the old rates is done, and what is under way will be at another time.
+    fn follow_rates(&mut self) {
+        for cpu in self.hardware.take_changed() {
+            self.bring_up_to_date(cpu);
+            self.plan(cpu);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Done { cpu, plan } if self.cpus[cpu as usize].plan == plan => self.go_on(cpu),
+            Event::Done { .. } => {}
+            Event::Schedule(cpu) => self.schedule(cpu),
+            Event::Tick(cpu) => {
+                self.bring_up_to_date(cpu);
+                self.kernel.tick(cpu);
+                self.settle_resched(Some(cpu));
+                self.at(self.now + self.costs.tick_every, Event::Tick(cpu));
+            }
+            Event::Wake(task) => {
+                self.kernel.wake(task, self.kernel.cpu_of(task));
+                self.settle_resched(None);
+            }
+        }
+    }
+
+    /// CPUs that are to schedule do so: `here` at once, the others when they hear of it.
+    fn settle_resched(&mut self, here: Option<u32>) {
+        while let Some(cpu) = self.kernel.take_resched() {
+            if here == Some(cpu) {
+                self.schedule(cpu);
+            } else {
+                self.at(self.now + self.costs.kick, Event::Schedule(cpu));
+            }
+        }
+    }
+
+    fn schedule(&mut self, cpu: u32) {
+        self.bring_up_to_date(cpu);
+        self.kernel.schedule(cpu);
+        self.switched(cpu);
+        self.settle_resched(Some(cpu));
+    }
+
+    /// Another task may run on the CPU now, or none.
+    fn switched(&mut self, cpu: u32) {
+        let task = self.kernel.current(cpu);
+        if task == self.cpus[cpu as usize].running {
+            return;
+        }
+        self.cpus[cpu as usize].running = task;
+        if let Some(thread) = task.and_then(|task| self.threads.get_mut(&task)) {
+            thread.kernel_left += self.costs.switch;
+            if thread.last_cpu != cpu {
+                thread.kernel_left += self.costs.migration;
+                thread.last_cpu = cpu;
+            }
+        }
+        self.execute(cpu);
+    }
+
+    /// Tells the hardware what the CPU does now.
+    fn execute(&mut self, cpu: u32) {
+        let what = self.running(cpu).map(|(_, thread)| match thread.step {
+            Some(Step::Work(kind, _)) if thread.kernel_left <= 0.0 => kind,
+            _ => Kind::Scalar,
+        });
+        self.bring_up_to_date(cpu);
+        self.hardware.run(self.now, cpu, what);
+        self.follow_rates();
+        self.plan(cpu);
+    }
+
+    fn running(&mut self, cpu: u32) -> Option<(Task, &mut Thread)> {
+        let task = self.cpus[cpu as usize].running?;
+        self.threads.get_mut(&task).map(|thread| (task, thread))
+    }
+
+    fn bring_up_to_date(&mut self, cpu: u32) {
+        let now = self.now;
+        let it = &mut self.cpus[cpu as usize];
+        let mut done = (now - it.at) as f64 * it.rate;
+        it.at = now;
+        it.rate = self.hardware.rate(cpu);
+        let Some((_, thread)) = self.running(cpu) else { return };
+        let in_kernel = done.min(thread.kernel_left);
+        thread.kernel_left -= in_kernel;
+        done -= in_kernel;
+        if let Some(Step::Work(kind, _)) = thread.step {
+            let work = done.min(thread.work_left);
+            thread.work_left -= work;
+            *thread.done.entry(name_of(kind)).or_default() += work;
+        }
+    }
+
+    /// Says when what is under way will be done, if the rate stays what it is.
+    fn plan(&mut self, cpu: u32) {
+        let it = &mut self.cpus[cpu as usize];
+        it.plan += 1;
+        let (plan, rate) = (it.plan, self.hardware.rate(cpu));
+        let Some((_, thread)) = self.running(cpu) else { return };
+        // The kernel's part and the step are one after the other.
+        let left = if thread.kernel_left > 0.0 { thread.kernel_left } else { thread.work_left };
+        if rate > 0.0 {
+            let when = self.now + (left / rate).ceil() as u64;
+            self.at(when, Event::Done { cpu, plan });
+        }
+    }
+
+    /// What was under way on the CPU is done.
+    fn go_on(&mut self, cpu: u32) {
+        self.bring_up_to_date(cpu);
+        let now = self.now;
+        let Some((task, thread)) = self.running(cpu) else { return };
+        if thread.kernel_left <= ALMOST_NOTHING {
+            thread.kernel_left = 0.0;
+            if thread.step.is_none() || thread.work_left <= ALMOST_NOTHING {
+                let step = thread.program.next(now);
+                thread.step = Some(step);
+                thread.work_left = if let Step::Work(_, work) = step { work } else { 0.0 };
+            }
+            let step = thread.step;
+            self.begin(cpu, task, step);
+        }
+        if self.kernel.current(cpu) == Some(task) {
+            self.execute(cpu);
+        }
+    }
+
+    /// The step is under way from now on; what the kernel has to do with it happens at once.
+    fn begin(&mut self, cpu: u32, task: Task, step: Option<Step>) {
+        match step {
+            Some(Step::Work(kind, _)) => {
+                self.kernel.set_wide_registers(task, kind == Kind::Heavy512);
+                if let Some(code) = kind.code().filter(|_| self.kernel.is_hidden_from(task)) {
+                    self.kernel.fault(cpu, code);
+                    self.charge(task, self.costs.fault);
+                }
+            }
+            Some(Step::Syscall) => {
+                self.kernel.syscall(cpu);
+                self.charge(task, self.costs.syscall);
+            }
+            Some(Step::Sleep(ns)) => {
+                self.kernel.block(cpu);
+                self.at(self.now + ns, Event::Wake(task));
+                self.switched(cpu);
+            }
+            Some(Step::Exit) => {
+                self.kernel.block(cpu);
+                self.switched(cpu);
+                self.threads.remove(&task);
+                self.kernel.exit(task);
+            }
+            None => {}
+        }
+        self.settle_resched(Some(cpu));
+    }
+
+    fn charge(&mut self, task: Task, ns: f64) {
+        if let Some(thread) = self.threads.get_mut(&task) {
+            thread.kernel_left += ns;
+        }
+    }
+}
+
+impl<H> Drop for Engine<H> {
+    fn drop(&mut self) {
+        for task in std::mem::take(&mut self.threads).into_keys() {
+            self.kernel.exit(task);
+        }
+    }
+}
+
+/// Less than this is due to rounding.
+const ALMOST_NOTHING: f64 = 1e-3;
+
+fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Scalar => "scalar",
+        Kind::Evex256 => "light",
+        Kind::Heavy512 => "wide",
+    }
+}
+
+#[cfg(test)]
+#[path = "engine_test.rs"]
+mod engine_test;

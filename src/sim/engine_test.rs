@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The scheduler at work, on machines whose clock never changes.
+
+use super::super::kernel::MASK_WORDS;
+use super::*;
+use crate::agent::policy;
+use crate::bpf::intf::{
+    avx_policy_in_force, avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_topology,
+};
+
+const US: u64 = 1000;
+const MS: u64 = 1000 * US;
+const SECOND: u64 = 1000 * MS;
+
+/// CPUs that are always at their best.
+struct Steady;
+
+impl Hardware for Steady {
+    fn run(&mut self, _now: u64, _cpu: u32, _what: Option<Kind>) {}
+    fn rate(&self, _cpu: u32) -> f64 {
+        1.0
+    }
+    fn next_change(&self) -> Option<u64> {
+        None
+    }
+    fn advance(&mut self, _to: u64) {}
+    fn take_changed(&mut self) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+/// A program that does the same steps for ever.
+struct Loop {
+    steps: Vec<Step>,
+    at: usize,
+}
+
+impl Program for Loop {
+    fn next(&mut self, _now: u64) -> Step {
+        self.at += 1;
+        self.steps[(self.at - 1) % self.steps.len()]
+    }
+}
+
+fn forever(steps: &[Step]) -> Box<dyn Program> {
+    Box::new(Loop { steps: steps.to_vec(), at: 0 })
+}
+
+fn busy() -> Box<dyn Program> {
+    forever(&[Step::Work(Kind::Scalar, 1e9)])
+}
+
+/// So many CPUs that share a cache.
+fn machine(nr_cpus: u32, tier: avx_tier, settings: &[&str]) -> Engine<Steady> {
+    let place = |cpu| avx_topology {
+        core: cpu,
+        llc: 0,
+        node: 0,
+        next_llc: 0,
+        core_cpus: 1,
+        online: 1,
+        usable: 1,
+    };
+    let topology: Vec<_> = (0..nr_cpus).map(|cpu| (place(cpu), cpu)).collect();
+    Engine::new(Kernel::boot(&topology, tier, &in_force(settings)).unwrap(), Steady, COSTS)
+}
+
+fn in_force(settings: &[&str]) -> avx_policy_in_force {
+    let settings: Vec<String> = settings.iter().map(|set| (*set).to_owned()).collect();
+    let policy = policy::turned(policy::standard(), &settings).unwrap();
+    avx_policy_in_force { generation: 1, checksum: 0, policy }
+}
+
+#[test]
+fn cpus_are_shared_fairly() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let tasks: Vec<Task> = (0..10).map(|_| engine.spawn(busy(), 100)).collect();
+    engine.run_for(10 * SECOND).unwrap();
+    for task in tasks {
+        let share = engine.work_done(task, Kind::Scalar) / (10 * SECOND) as f64;
+        assert!((share - 0.4).abs() < 0.02, "{share} of a CPU instead of 0.4");
+    }
+}
+
+#[test]
+fn shares_follow_weights() {
+    let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let (light, heavy) = (engine.spawn(busy(), 100), engine.spawn(busy(), 300));
+    engine.run_for(10 * SECOND).unwrap();
+    let ratio = engine.work_done(heavy, Kind::Scalar) / engine.work_done(light, Kind::Scalar);
+    assert!((ratio - 3.0).abs() < 0.1, "{ratio} instead of 3");
+}
+
+#[test]
+fn nobody_waits_beside_an_idle_cpu() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let steps = [Step::Work(Kind::Scalar, 1e6), Step::Sleep(MS)];
+    let tasks: Vec<Task> = (0..4).map(|_| engine.spawn(forever(&steps), 100)).collect();
+    engine.run_for(SECOND).unwrap();
+    for task in tasks {
+        let share = engine.work_done(task, Kind::Scalar) / SECOND as f64;
+        assert!(share > 0.49, "{share} of a CPU instead of half of one");
+    }
+}
+
+/// A server's threads: wide work of 50 us after 1 ms of scalar work, with a system call.
+#[test]
+fn wide_work_goes_to_avx_cores() {
+    let settings = ["sizing=static", "avx-cpus=1"];
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
+    let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
+    let tasks: Vec<Task> = (0..4).map(|_| engine.spawn(forever(&steps), 100)).collect();
+    engine.run_for(SECOND).unwrap();
+    let stats = |engine: &Engine<Steady>, cpu| engine.kernel().stats(cpu);
+    let before: Vec<u64> = (0..4).map(|cpu| stats(&engine, cpu).avx_ns).collect();
+    engine.run_for(SECOND).unwrap();
+
+    assert_eq!(
+        (0..4).map(|cpu| engine.kernel().is_avx_core(cpu)).collect::<Vec<_>>(),
+        [false, false, false, true]
+    );
+    let wide: Vec<u64> =
+        (0..4).map(|cpu| stats(&engine, cpu).avx_ns - before[cpu as usize]).collect();
+    assert!(wide[3] > 100 * MS && wide[..3].iter().sum::<u64>() < 20 * MS, "{wide:?}");
+    let faults: u64 = (0..4).map(|cpu| stats(&engine, cpu).wide_faults).sum();
+    assert!(faults > 3000, "{faults} faults in two seconds");
+    assert!(tasks.iter().all(|task| engine.kernel().moves(*task) > 100));
+}
+
+#[test]
+fn two_runs_are_alike() {
+    let run = || {
+        let mut engine = machine(8, avx_tier_AVX_TIER_TRAP, &[]);
+        let steps =
+            [Step::Work(Kind::Scalar, 3e5), Step::Work(Kind::Heavy512, 7e4), Step::Sleep(90 * US)];
+        let tasks: Vec<Task> = (0..20).map(|_| engine.spawn(forever(&steps), 100)).collect();
+        engine.run_for(SECOND).unwrap();
+        let done: Vec<u64> =
+            tasks.iter().map(|it| engine.work_done(*it, Kind::Scalar) as u64).collect();
+        (done, engine.nr_events(), engine.kernel().nr_avx_cores())
+    };
+    let first = run();
+    assert!(first.2 > 0, "no AVX core");
+    assert_eq!(first, run());
+}
+
+/// The kernel would eject a scheduler that sends a task where it may not be, and so would this.
+#[test]
+fn tasks_stay_where_they_may_be() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=2"]);
+    let steps = [Step::Work(Kind::Scalar, 2e5), Step::Work(Kind::Heavy512, 5e4), Step::Sleep(US)];
+    let masks = [0b0001, 0b0011, 0b0111, 0b1000, 0b1010, 0b1111];
+    let tasks: Vec<Task> = masks.iter().map(|_| engine.spawn(forever(&steps), 100)).collect();
+    for round in 0..100 {
+        for (n, task) in tasks.iter().enumerate() {
+            if engine.kernel().waits_since(*task).is_some() || round == 0 {
+                let mut words = [0; MASK_WORDS];
+                words[0] = masks[(n + round) % masks.len()];
+                engine.kernel_mut().allow(*task, &words);
+            }
+        }
+        engine.run_for(10 * MS).unwrap();
+    }
+    assert!(tasks.iter().all(|task| engine.work_done(*task, Kind::Scalar) > 0.0));
+}
+
+#[test]
+fn a_policy_takes_effect_while_it_runs() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    engine.spawn(busy(), 100);
+    engine.run_for(100 * MS).unwrap();
+    assert_eq!(engine.kernel().nr_avx_cores(), 1);
+    engine.kernel_mut().set_policy(&in_force(&["sizing=list", "avx-cpu-list=0-2"]));
+    engine.run_for(100 * MS).unwrap();
+    let is_avx_core: Vec<bool> = (0..4).map(|cpu| engine.kernel().is_avx_core(cpu)).collect();
+    assert_eq!(is_avx_core, [true, true, true, false]);
+}
+
+/// All that CPUs were busy is in somebody's account.
+#[test]
+fn no_time_is_lost() {
+    let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let tasks: Vec<Task> = (0..5).map(|_| engine.spawn(busy(), 100)).collect();
+    engine.run_for(SECOND).unwrap();
+    let ran: u64 = tasks.iter().map(|task| engine.kernel().ran(*task)).sum();
+    // What ran since the last tick is not accounted for yet.
+    assert!((2 * SECOND - 2 * MS..2 * SECOND).contains(&ran), "{ran}");
+}
+
+/// A program that does this and exits.
+struct Once(Vec<Step>);
+
+impl Program for Once {
+    fn next(&mut self, _now: u64) -> Step {
+        self.0.pop().unwrap_or(Step::Exit)
+    }
+}
+
+#[test]
+fn who_exits_is_gone() {
+    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &[]);
+    for _ in 0..100 {
+        engine.spawn(Box::new(Once(vec![Step::Work(Kind::Heavy512, 1e5), Step::Syscall])), 100);
+        engine.run_for(MS).unwrap();
+    }
+    assert_eq!(engine.nr_threads(), 0);
+}
+
+/// Of a program that was wide once, and goes on with string functions for 9 seconds.
+#[test]
+fn light_work_costs_a_fault_per_back_off() {
+    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &[]);
+    let mut steps = [Step::Syscall, Step::Work(Kind::Evex256, 1e4), Step::Work(Kind::Scalar, 9e4)]
+        .repeat(90_000);
+    steps.push(Step::Work(Kind::Heavy512, 3e6));
+    engine.spawn(Box::new(Once(steps)), 100);
+    engine.run_for(9 * SECOND).unwrap();
+    let light: u64 = (0..2).map(|cpu| engine.kernel().stats(cpu).light_faults).sum();
+    // 1, 2, 4 ... 64 and then each 100 ms.
+    assert!((80..110).contains(&light), "{light} faults");
+}

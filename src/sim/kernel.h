@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The kernel's side of a simulation, as the engine calls it. */
+#ifndef SIM_KERNEL_H
+#define SIM_KERNEL_H
+
+#include "shim/scx/common.bpf.h"
+
+enum sim_state {
+	SIM_SLEEPS,
+	SIM_WAITS,
+	SIM_RUNS
+};
+
+/* A place in a queue, of which each task has one. */
+struct sim_link {
+	struct sim_task *prev;
+	struct sim_task *next;
+};
+
+/* The maps of task storage that there may be. */
+#define SIM_STORAGES 8
+
+/* The kernel's own view of a task, beside what the scheduler sees of it. */
+struct sim_task {
+	struct task_struct t;
+	struct cpumask allowed;
+	struct css_set cgroups;
+	struct cgroup cgroup;
+	struct kernfs_node kn;
+	struct fpstate fpstate;
+	enum sim_state state;
+	u32 cpu;
+	struct sim_dsq *dsq;
+	struct sim_link link;
+	/* Where the scheduler inserted it, if it did so before the queue was known. */
+	u64 direct_dsq;
+	u64 direct_flags;
+	bool pins_cpu;
+	bool wants_hidden;
+	bool is_hidden;
+	bool is_watched;
+	bool has_wide_registers;
+	u64 began_at; /* to run, or to be accounted for */
+	u64 waits_since;
+	u64 moves;
+	void *storage[SIM_STORAGES];
+	void *user; /* of the engine */
+};
+
+struct sim_topology {
+	struct avx_topology place;
+	u32 sibling; /* another CPU of its core, or itself */
+};
+
+void sim_reset(u32 nr_cpus, u32 nr_llcs, u32 cpus_per_core, u32 tier,
+	       const struct sim_topology *topology, const struct avx_policy_in_force *policy);
+s32 sim_attach(void);
+void sim_set_policy(const struct avx_policy_in_force *policy);
+const char *sim_error(void);
+
+void sim_set_time(u64 now);
+
+struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup);
+void sim_task_allow(struct sim_task *task, const u64 *words);
+void sim_task_exit(struct sim_task *task);
+void sim_wake(struct sim_task *task, u32 waker_cpu);
+void sim_block(u32 cpu);
+void sim_schedule(u32 cpu);
+void sim_tick(u32 cpu);
+void sim_fault(u32 cpu, const u8 *code);
+void sim_syscall(u32 cpu);
+
+struct sim_task *sim_current(u32 cpu);
+u32 sim_task_cpu(const struct sim_task *task);
+u64 sim_task_ran(const struct sim_task *task);
+u64 sim_task_moves(const struct sim_task *task);
+/* Since when it waits for a CPU, or 0. */
+u64 sim_task_waits_since(const struct sim_task *task);
+bool sim_task_is_hidden(const struct sim_task *task);
+void sim_task_has_wide(struct sim_task *task, bool has);
+bool sim_take_resched(u32 *cpu);
+bool sim_next_timer(u64 *at);
+void sim_run_timers(void);
+struct avx_cpu_stats *sim_stats(u32 cpu);
+u32 sim_nr_avx_cpus(void);
+bool sim_is_avx_core(u32 cpu);
+
+/* Between these files. */
+void sim_maps_reset(void);
+u32 sim_nr_cpus(void);
+
+#endif /* SIM_KERNEL_H */

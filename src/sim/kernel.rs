@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's side of a simulation, which is in C beside the scheduler: see kernel.c.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, c_char};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Result, bail};
+
+use crate::bpf::intf::{avx_cpu_stats, avx_policy_in_force, avx_tier, avx_topology};
+
+/// A task, of which the C code knows what is in it.
+#[repr(C)]
+struct Opaque {
+    private: [u8; 0],
+}
+
+/// As kernel.h has it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct SimTopology {
+    place: avx_topology,
+    sibling: u32,
+}
+
+/// The words of a mask of CPUs.
+pub const MASK_WORDS: usize = 16;
+
+mod native {
+    use super::{MASK_WORDS, Opaque, SimTopology, avx_cpu_stats, avx_policy_in_force, c_char};
+
+    unsafe extern "C" {
+        pub fn sim_reset(
+            nr_cpus: u32,
+            nr_llcs: u32,
+            cpus_per_core: u32,
+            tier: u32,
+            topology: *const SimTopology,
+            policy: *const avx_policy_in_force,
+        );
+        pub fn sim_attach() -> i32;
+        pub fn sim_set_policy(policy: *const avx_policy_in_force);
+        pub fn sim_error() -> *const c_char;
+        pub fn sim_set_time(now: u64);
+        pub fn sim_task_new(
+            parent: *mut Opaque,
+            is_thread: bool,
+            weight: u32,
+            cgroup: u64,
+        ) -> *mut Opaque;
+        pub fn sim_task_allow(task: *mut Opaque, words: *const [u64; MASK_WORDS]);
+        pub fn sim_task_exit(task: *mut Opaque);
+        pub fn sim_wake(task: *mut Opaque, waker_cpu: u32);
+        pub fn sim_block(cpu: u32);
+        pub fn sim_schedule(cpu: u32);
+        pub fn sim_tick(cpu: u32);
+        pub fn sim_fault(cpu: u32, code: *const u8);
+        pub fn sim_syscall(cpu: u32);
+        pub fn sim_current(cpu: u32) -> *mut Opaque;
+        pub fn sim_task_cpu(task: *const Opaque) -> u32;
+        pub fn sim_task_ran(task: *const Opaque) -> u64;
+        pub fn sim_task_moves(task: *const Opaque) -> u64;
+        pub fn sim_task_waits_since(task: *const Opaque) -> u64;
+        pub fn sim_task_is_hidden(task: *const Opaque) -> bool;
+        pub fn sim_task_has_wide(task: *mut Opaque, has: bool);
+        pub fn sim_take_resched(cpu: *mut u32) -> bool;
+        pub fn sim_next_timer(at: *mut u64) -> bool;
+        pub fn sim_run_timers();
+        pub fn sim_stats(cpu: u32) -> *const avx_cpu_stats;
+        pub fn sim_nr_avx_cpus() -> u32;
+        pub fn sim_is_avx_core(cpu: u32) -> bool;
+    }
+}
+
+/// There is one, as on a machine.
+static THE_KERNEL: Mutex<()> = Mutex::new(());
+
+/// When a simulation begins: time 0 means "never" to the scheduler.
+pub const BEGIN_NS: u64 = 1_000_000_000;
+
+/// The kernel with the scheduler attached; whoever has it has it alone.
+pub struct Kernel {
+    _alone: MutexGuard<'static, ()>,
+    nr_cpus: u32,
+}
+
+/// A task of the present kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Task(*mut Opaque);
+
+/// Bytes of code, more than any instruction has.
+pub type Code = [u8; 16];
+
+impl Kernel {
+    /// `topology` has a place for each CPU, and the other CPU of its core, or itself.
+    pub fn boot(
+        topology: &[(avx_topology, u32)],
+        tier: avx_tier,
+        policy: &avx_policy_in_force,
+    ) -> Result<Self> {
+        let alone = THE_KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+        let places: Vec<SimTopology> = topology
+            .iter()
+            .map(|(place, sibling)| SimTopology { place: *place, sibling: *sibling })
+            .collect();
+        let llcs: BTreeSet<u32> = topology.iter().map(|(place, _)| place.llc).collect();
+        let per_core = topology.iter().map(|(place, _)| place.core_cpus).max().unwrap_or(1);
+        let nr_cpus = u32::try_from(places.len())?;
+        if nr_cpus == 0 || nr_cpus as usize > MASK_WORDS * 64 {
+            bail!("a machine has 1 to {} CPUs, not {nr_cpus}", MASK_WORDS * 64);
+        }
+        let kernel = Self { _alone: alone, nr_cpus };
+        // SAFETY: there are as many places as CPUs, and nobody else is in the kernel.
+        let error = unsafe {
+            native::sim_reset(nr_cpus, llcs.len() as u32, per_core, tier, places.as_ptr(), policy);
+            native::sim_attach()
+        };
+        if error != 0 {
+            bail!("the scheduler cannot be attached: error {error}");
+        }
+        kernel.check()?;
+        Ok(kernel)
+    }
+
+    pub fn nr_cpus(&self) -> u32 {
+        self.nr_cpus
+    }
+
+    /// What the kernel would have ejected the scheduler for.
+    pub fn check(&self) -> Result<()> {
+        // SAFETY: the text, if there is one, ends with a zero and stays where it is.
+        unsafe {
+            let error = native::sim_error();
+            if error.is_null() {
+                return Ok(());
+            }
+            bail!("{}", CStr::from_ptr(error).to_string_lossy())
+        }
+    }
+
+    pub fn set_policy(&mut self, policy: &avx_policy_in_force) {
+        // SAFETY: the policy is copied.
+        unsafe { native::sim_set_policy(policy) }
+    }
+
+    pub fn set_time(&mut self, now: u64) {
+        // SAFETY: a number is stored.
+        unsafe { native::sim_set_time(now) }
+    }
+
+    /// A process of its own, or a thread of the one of `parent`.
+    pub fn spawn(
+        &mut self,
+        parent: Option<Task>,
+        is_thread: bool,
+        weight: u32,
+        cgroup: u64,
+    ) -> Task {
+        let parent = parent.map_or(std::ptr::null_mut(), |task| task.0);
+        // SAFETY: a parent is a task of this kernel that did not exit.
+        Task(unsafe { native::sim_task_new(parent, is_thread, weight, cgroup) })
+    }
+
+    pub fn allow(&mut self, task: Task, cpus: &[u64; MASK_WORDS]) {
+        // SAFETY: tasks are of this kernel and did not exit, here and below.
+        unsafe { native::sim_task_allow(task.0, cpus) }
+    }
+
+    /// A task that does not run; it is gone afterwards.
+    pub fn exit(&mut self, task: Task) {
+        // SAFETY: see above.
+        unsafe { native::sim_task_exit(task.0) }
+    }
+
+    pub fn wake(&mut self, task: Task, waker_cpu: u32) {
+        // SAFETY: see above; CPUs are those of this machine.
+        unsafe { native::sim_wake(task.0, waker_cpu) }
+    }
+
+    pub fn block(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_block(cpu) }
+    }
+
+    pub fn schedule(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_schedule(cpu) }
+    }
+
+    pub fn tick(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_tick(cpu) }
+    }
+
+    pub fn fault(&mut self, cpu: u32, code: &Code) {
+        // SAFETY: no more is read than the longest instruction has, which is less.
+        unsafe { native::sim_fault(cpu, code.as_ptr()) }
+    }
+
+    pub fn syscall(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_syscall(cpu) }
+    }
+
+    pub fn current(&self, cpu: u32) -> Option<Task> {
+        // SAFETY: see above.
+        let task = unsafe { native::sim_current(cpu) };
+        (!task.is_null()).then_some(Task(task))
+    }
+
+    /// The next CPU that has to schedule.
+    pub fn take_resched(&mut self) -> Option<u32> {
+        let mut cpu = 0;
+        // SAFETY: the number is written if there is one.
+        unsafe { native::sim_take_resched(&mut cpu) }.then_some(cpu)
+    }
+
+    pub fn next_timer(&self) -> Option<u64> {
+        let mut at = 0;
+        // SAFETY: the number is written if there is one.
+        unsafe { native::sim_next_timer(&mut at) }.then_some(at)
+    }
+
+    pub fn run_timers(&mut self) {
+        // SAFETY: timers are of this scheduler.
+        unsafe { native::sim_run_timers() }
+    }
+
+    pub fn stats(&self, cpu: u32) -> avx_cpu_stats {
+        // SAFETY: there are statistics of each CPU that there may be.
+        unsafe { *native::sim_stats(cpu) }
+    }
+
+    pub fn nr_avx_cores(&self) -> u32 {
+        // SAFETY: a number is read.
+        unsafe { native::sim_nr_avx_cpus() }
+    }
+
+    pub fn is_avx_core(&self, cpu: u32) -> bool {
+        // SAFETY: see above.
+        unsafe { native::sim_is_avx_core(cpu) }
+    }
+
+    pub fn cpu_of(&self, task: Task) -> u32 {
+        // SAFETY: see above.
+        unsafe { native::sim_task_cpu(task.0) }
+    }
+
+    /// For how long it has run, as the kernel accounts for it: with each tick and switch.
+    pub fn ran(&self, task: Task) -> u64 {
+        // SAFETY: see above.
+        unsafe { native::sim_task_ran(task.0) }
+    }
+
+    pub fn moves(&self, task: Task) -> u64 {
+        // SAFETY: see above.
+        unsafe { native::sim_task_moves(task.0) }
+    }
+
+    pub fn waits_since(&self, task: Task) -> Option<u64> {
+        // SAFETY: see above.
+        let since = unsafe { native::sim_task_waits_since(task.0) };
+        (since > 0).then_some(since)
+    }
+
+    pub fn is_hidden_from(&self, task: Task) -> bool {
+        // SAFETY: see above.
+        unsafe { native::sim_task_is_hidden(task.0) }
+    }
+
+    pub fn set_wide_registers(&mut self, task: Task, has: bool) {
+        // SAFETY: see above.
+        unsafe { native::sim_task_has_wide(task.0, has) }
+    }
+}

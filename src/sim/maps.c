@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Maps, natively. The first word of a map's definition, which for libbpf is a type and
+ * nothing that exists, holds what there is of the map once it is used.
+ */
+#include <stdlib.h>
+
+#include "kernel.h"
+
+/* More than any array of the scheduler has: three queues for each CPU. */
+#define ENTRIES_MAX (3 * SIM_CPUS_MAX)
+
+struct sim_map {
+	struct sim_map *next;
+	u8 *data;
+	u32 value_size;
+	u32 entries;
+	u64 *keys; /* of a hash */
+	u32 slot;  /* of task storage */
+};
+
+static struct sim_map *all_maps;
+static u32 nr_slots;
+
+static struct sim_map **home_of(void *map)
+{
+	return map;
+}
+
+static struct sim_map *new_map(void *map, u32 value_size, u32 entries)
+{
+	struct sim_map *it = calloc(1, sizeof(*it));
+
+	if (!it)
+		abort();
+	it->value_size = value_size;
+	it->data = entries ? calloc(entries, value_size) : NULL;
+	it->next = all_maps;
+	all_maps = it;
+	*home_of(map) = it;
+	return it;
+}
+
+/* The definitions themselves are brought back with all other variables. */
+void sim_maps_reset(void)
+{
+	while (all_maps) {
+		struct sim_map *it = all_maps;
+
+		all_maps = it->next;
+		free(it->data);
+		free(it->keys);
+		free(it);
+	}
+	nr_slots = 0;
+}
+
+static void *lookup_hash(struct sim_map *it, u64 key)
+{
+	for (u32 n = 0; n < it->entries; n++)
+		if (it->keys[n] == key)
+			return it->data + (size_t)n * it->value_size;
+	return NULL;
+}
+
+void *sim_map_lookup(void *map, u32 type, const void *key, u32 key_size, u32 value_size, u32 cpu)
+{
+	struct sim_map *it = *home_of(map);
+	u32 n;
+
+	/* What is in it stands behind the four members that tell of it. */
+	if (type == BPF_MAP_TYPE_ARRAY_OF_MAPS)
+		return ((void **)map)[4];
+	if (type == BPF_MAP_TYPE_LRU_HASH)
+		return it ? lookup_hash(it, *(const u64 *)key) : NULL;
+	if (!it)
+		it = new_map(map, value_size, ENTRIES_MAX);
+	n = type == BPF_MAP_TYPE_PERCPU_ARRAY ? cpu : *(const u32 *)key;
+	if (key_size != sizeof(u32) || n >= ENTRIES_MAX)
+		return NULL;
+	return it->data + (size_t)n * value_size;
+}
+
+/* Only hashes are written so, with keys that are new. */
+long sim_map_update(void *map, const void *key, u32 key_size, const void *value, u32 value_size)
+{
+	struct sim_map *it = *home_of(map);
+
+	if (!it) {
+		it = new_map(map, value_size, ENTRIES_MAX);
+		it->keys = calloc(ENTRIES_MAX, sizeof(u64));
+	}
+	if (key_size != sizeof(u64) || !it->keys || it->entries == ENTRIES_MAX)
+		return -ENOSPC;
+	it->keys[it->entries] = *(const u64 *)key;
+	memcpy(it->data + (size_t)it->entries * value_size, value, value_size);
+	it->entries++;
+	return 0;
+}
+
+void *sim_task_storage(void *map, struct task_struct *p, u32 value_size, u64 flags)
+{
+	struct sim_map *it = *home_of(map);
+	void **storage;
+
+	if (!it) {
+		it = new_map(map, value_size, 0);
+		it->slot = nr_slots++;
+		if (nr_slots > SIM_STORAGES)
+			abort();
+	}
+	storage = &p->sim->storage[it->slot];
+	if (!*storage && flags & BPF_LOCAL_STORAGE_GET_F_CREATE)
+		*storage = calloc(1, value_size);
+	return *storage;
+}
+
+void sim_task_storage_delete(void *map, struct task_struct *p)
+{
+	struct sim_map *it = *home_of(map);
+
+	if (!it)
+		return;
+	free(p->sim->storage[it->slot]);
+	p->sim->storage[it->slot] = NULL;
+}

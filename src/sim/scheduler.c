@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The scheduler itself, and what the agent would tell it or ask of it.
+ *
+ * All that is variable in it is in two sections of its own, so that each run begins with
+ * the scheduler as it was compiled. What is constant to it is variable here, for the
+ * agent sets it before loading.
+ */
+#include "kernel.h"
+
+#define const
+#pragma clang section bss = "avxspec_bss" data = "avxspec_data"
+
+#include "../bpf/main.bpf.c"
+
+#undef const
+
+void sim_tell_scheduler(u32 cpus_in_all, u32 llcs, u32 per_core, u32 the_tier,
+			const struct sim_topology *places)
+{
+	nr_online_cpus = 0;
+	nr_cpu_ids = cpus_in_all;
+	nr_llcs = llcs;
+	cpus_per_core = per_core;
+	tier = the_tier;
+	for (u32 cpu = 0; cpu < cpus_in_all; cpu++) {
+		struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
+
+		*place = places[cpu].place;
+		nr_online_cpus += place->online;
+	}
+}
+
+void sim_set_policy(const struct avx_policy_in_force *policy)
+{
+	u32 zero = 0;
+
+	*bpf_map_lookup_elem(&first_policy, &zero) = *policy;
+}
+
+struct avx_cpu_stats *sim_stats(u32 cpu)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_percpu_elem(&cpu_stats, &zero, cpu);
+}
+
+u32 sim_nr_avx_cpus(void)
+{
+	return nr_avx_cpus;
+}
+
+bool sim_is_avx_core(u32 cpu)
+{
+	return is_avx_cpu(cpu);
+}
