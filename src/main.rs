@@ -4,7 +4,6 @@
 mod agent;
 mod bpf;
 mod cmd;
-#[cfg(test)]
 mod sim;
 
 use std::process::ExitCode;
@@ -80,6 +79,8 @@ enum Command {
     /// Show or change the policy of a scheduler that already runs.
     #[command(subcommand)]
     Policy(cmd::policy::Command),
+    /// Compare policies on a modelled machine; needs no privilege and changes nothing.
+    Sim(cmd::sim::Options),
     /// Show what a scheduler that already runs is doing.
     Status {
         /// As JSON.
@@ -122,6 +123,7 @@ fn run(opts: Opts) -> Result<()> {
     cmd::log_to_stderr(opts.verbose);
     match &opts.command {
         Some(Command::Policy(command)) => return cmd::policy::run(command),
+        Some(Command::Sim(options)) => return cmd::sim::run(options),
         Some(Command::Status { json }) => return cmd::status::run(*json),
         Some(Command::Explain { thread, json }) => return cmd::explain::run(*thread, *json),
         None => {}

@@ -7,6 +7,7 @@ pub mod help_stats;
 pub mod monitor;
 pub mod policy;
 pub mod run;
+pub mod sim;
 pub mod status;
 
 use std::io::{self, IsTerminal, Write};

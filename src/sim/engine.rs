@@ -11,27 +11,23 @@ use std::collections::{BTreeMap, BinaryHeap};
 use anyhow::{Result, bail};
 
 use super::kernel::{BEGIN_NS, Code, Kernel, Task};
+use super::model::Kind;
 
-/// What instructions are executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Scalar,
-    /// The encoding of AVX-512, and no more than 256 bits.
-    Evex256,
-    Heavy512,
+/// What is hidden of it, as code: one instruction of it. All that is light and of 256 bits is taken
+/// to be the C library's string functions, which have the encoding of AVX-512.
+fn code_of(kind: Kind) -> Option<&'static Code> {
+    // vpaddq of ymm16 to ymm18, and of zmm0 to zmm2.
+    const EVEX256: Code = *b"\x62\xa1\xf5\x20\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    const EVEX512: Code = *b"\x62\xf1\xf5\x48\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    match kind {
+        Kind::Scalar | Kind::Heavy256 => None,
+        Kind::Light256 => Some(&EVEX256),
+        Kind::Light512 | Kind::Heavy512 => Some(&EVEX512),
+    }
 }
 
-impl Kind {
-    /// One such instruction: vpaddq of ymm16 to ymm18, or of zmm0 to zmm2.
-    fn code(self) -> Option<&'static Code> {
-        const EVEX256: Code = *b"\x62\xa1\xf5\x20\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
-        const HEAVY512: Code = *b"\x62\xf1\xf5\x48\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
-        match self {
-            Kind::Scalar => None,
-            Kind::Evex256 => Some(&EVEX256),
-            Kind::Heavy512 => Some(&HEAVY512),
-        }
-    }
+fn is_wide(kind: Kind) -> bool {
+    matches!(kind, Kind::Light512 | Kind::Heavy512)
 }
 
 /// What a program does next.
@@ -52,14 +48,14 @@ pub trait Program {
 /// How fast CPUs are.
 pub trait Hardware {
     /// From now on the CPU executes this, or idles.
-    fn run(&mut self, now: u64, cpu: u32, what: Option<Kind>);
+    fn run(&mut self, cpu: u32, what: Option<Kind>);
     /// Work done in a nanosecond.
     fn rate(&self, cpu: u32) -> f64;
     /// When rates change next, if nobody calls run().
     fn next_change(&self) -> Option<u64>;
     fn advance(&mut self, to: u64);
-    /// CPUs whose rate changed since this was asked.
-    fn take_changed(&mut self) -> Vec<u32>;
+    /// A CPU whose rate changed and which was not told of yet.
+    fn take_changed(&mut self) -> Option<u32>;
 }
 
 /// What the kernel itself takes, in nanoseconds.
@@ -104,7 +100,8 @@ struct Thread {
     work_left: f64,
     kernel_left: f64,
     last_cpu: u32,
-    done: BTreeMap<&'static str, f64>,
+    /// By kind.
+    done: [f64; Kind::ALL.len()],
 }
 
 #[derive(Clone, Copy, Default)]
@@ -170,7 +167,7 @@ impl<H: Hardware> Engine<H> {
             work_left: 0.0,
             kernel_left: 0.0,
             last_cpu: self.kernel.cpu_of(task),
-            done: BTreeMap::new(),
+            done: [0.0; Kind::ALL.len()],
         };
         self.threads.insert(task, thread);
         self.at(self.now, Event::Wake(task));
@@ -184,7 +181,7 @@ impl<H: Hardware> Engine<H> {
 
     /// Work that the thread has done, by kind.
     pub fn work_done(&self, task: Task, kind: Kind) -> f64 {
-        self.threads.get(&task).and_then(|it| it.done.get(name_of(kind))).copied().unwrap_or(0.0)
+        self.threads.get(&task).map_or(0.0, |it| it.done[kind as usize])
     }
 
     fn at(&mut self, when: u64, event: Event) {
@@ -241,7 +238,7 @@ impl<H: Hardware> Engine<H> {
 
     /// What was done at the old rates is done, and what is under way will be at another time.
     fn follow_rates(&mut self) {
-        for cpu in self.hardware.take_changed() {
+        while let Some(cpu) = self.hardware.take_changed() {
             self.bring_up_to_date(cpu);
             self.plan(cpu);
         }
@@ -307,7 +304,7 @@ impl<H: Hardware> Engine<H> {
             _ => Kind::Scalar,
         });
         self.bring_up_to_date(cpu);
-        self.hardware.run(self.now, cpu, what);
+        self.hardware.run(cpu, what);
         self.follow_rates();
         self.plan(cpu);
     }
@@ -330,7 +327,7 @@ impl<H: Hardware> Engine<H> {
         if let Some(Step::Work(kind, _)) = thread.step {
             let work = done.min(thread.work_left);
             thread.work_left -= work;
-            *thread.done.entry(name_of(kind)).or_default() += work;
+            thread.done[kind as usize] += work;
         }
     }
 
@@ -372,8 +369,8 @@ impl<H: Hardware> Engine<H> {
     fn begin(&mut self, cpu: u32, task: Task, step: Option<Step>) {
         match step {
             Some(Step::Work(kind, _)) => {
-                self.kernel.set_wide_registers(task, kind == Kind::Heavy512);
-                if let Some(code) = kind.code().filter(|_| self.kernel.is_hidden_from(task)) {
+                self.kernel.set_wide_registers(task, is_wide(kind));
+                if let Some(code) = code_of(kind).filter(|_| self.kernel.is_hidden_from(task)) {
                     self.kernel.fault(cpu, code);
                     self.charge(task, self.costs.fault);
                 }
@@ -415,15 +412,3 @@ impl<H> Drop for Engine<H> {
 
 /// Less than this is due to rounding.
 const ALMOST_NOTHING: f64 = 1e-3;
-
-fn name_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Scalar => "scalar",
-        Kind::Evex256 => "light",
-        Kind::Heavy512 => "wide",
-    }
-}
-
-#[cfg(test)]
-#[path = "engine_test.rs"]
-mod engine_test;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduler at work, on machines whose clock never changes.
 
-use super::super::kernel::MASK_WORDS;
-use super::*;
+use super::engine::{COSTS, Engine, Hardware, Program, Step};
+use super::kernel::{Kernel, MASK_WORDS, Task};
+use super::model::Kind;
 use crate::agent::policy;
 use crate::bpf::intf::{
     avx_policy_in_force, avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_topology,
@@ -16,7 +17,7 @@ const SECOND: u64 = 1000 * MS;
 struct Steady;
 
 impl Hardware for Steady {
-    fn run(&mut self, _now: u64, _cpu: u32, _what: Option<Kind>) {}
+    fn run(&mut self, _cpu: u32, _what: Option<Kind>) {}
     fn rate(&self, _cpu: u32) -> f64 {
         1.0
     }
@@ -24,8 +25,8 @@ impl Hardware for Steady {
         None
     }
     fn advance(&mut self, _to: u64) {}
-    fn take_changed(&mut self) -> Vec<u32> {
-        Vec::new()
+    fn take_changed(&mut self) -> Option<u32> {
+        None
     }
 }
 
@@ -210,7 +211,7 @@ fn who_exits_is_gone() {
 #[test]
 fn light_work_costs_a_fault_per_back_off() {
     let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &[]);
-    let mut steps = [Step::Syscall, Step::Work(Kind::Evex256, 1e4), Step::Work(Kind::Scalar, 9e4)]
+    let mut steps = [Step::Syscall, Step::Work(Kind::Light256, 1e4), Step::Work(Kind::Scalar, 9e4)]
         .repeat(90_000);
     steps.push(Step::Work(Kind::Heavy512, 3e6));
     engine.spawn(Box::new(Once(steps)), 100);

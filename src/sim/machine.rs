@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The modelled hardware: how fast each CPU is, depending on what all of them execute.
+//!
+//! Problem: on processors that lower their clock for wide vectors, what a burst costs is paid by
+//! whoever runs on that core afterwards. It depends on licences, on siblings, and on how many cores
+//! of the socket are active. Real ones cannot be had for every experiment.
+//!
+//! Mechanism: each core has a licence for wide vectors. Instructions that need a higher one make
+//! it ask; it is throttled meanwhile, stands still to change its clock, and keeps the licence for a
+//! while after the last such instruction. The clock depends on the licence and on the number of
+//! active cores. Siblings share their core's licence and clock. All numbers are in the model. Time
+//! only moves by `advance`; between two changes all rates are constant.
+//!
+//! Limits: a model, not a measurement. Left out are
+//! - the density of heavy instructions: the first one counts;
+//! - that 256-bit units wake up slowly: light 256-bit instructions cost nothing;
+//! - limits by power, current and heat, and clocks that the operating system chooses;
+//! - that the end of a hold is noticed some microseconds late, so that a burst right after it is
+//!   answered by a halt up and another one down;
+//! - attenuation: hardware may stay at the lower clock if active cores come and go too often.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::alarms::Alarms;
+use super::clock::{Clock, Moment};
+use super::model::{Kind, Licence, Model};
+
+/// Where a CPU is. Any numbers will do; those of cores need only differ within a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub core: usize,
+    pub llc: usize,
+    pub socket: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    pub cpus: Vec<Place>,
+}
+
+impl Topology {
+    /// Numbered as Linux does: first a CPU of each core, then their siblings.
+    pub fn regular(sockets: usize, llcs: usize, cores: usize, threads: usize) -> Self {
+        let core_places = (0..sockets * llcs * cores).map(|core| Place {
+            core,
+            llc: core / cores,
+            socket: core / (llcs * cores),
+        });
+        Self { cpus: (0..threads).flat_map(|_| core_places.clone()).collect() }
+    }
+}
+
+#[derive(Debug)]
+struct Cpu {
+    core: usize,
+    runs: Option<Kind>,
+    /// As last reported.
+    rate: f64,
+}
+
+#[derive(Debug)]
+struct Core {
+    socket: usize,
+    /// Of `Machine::by_core`.
+    cpus: Range<usize>,
+    busy_cpus: u32,
+    idle_since: u64,
+    is_active: bool,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+struct Socket {
+    cores: Range<usize>,
+    active_cores: u32,
+    /// Of the model.
+    step: usize,
+}
+
+#[derive(Debug)]
+pub struct Machine {
+    model: Model,
+    now: u64,
+    cpus: Vec<Cpu>,
+    cores: Vec<Core>,
+    sockets: Vec<Socket>,
+    /// The CPUs of each core side by side.
+    by_core: Vec<usize>,
+    alarms: Alarms,
+    /// Cores whose rates may have changed in the present call.
+    touched: Vec<usize>,
+    changed: Vec<usize>,
+}
+
+impl Machine {
+    /// All CPUs idle.
+    pub fn new(model: &Model, topology: Topology) -> Self {
+        let places = &topology.cpus;
+        let mut members: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+        for (cpu, place) in places.iter().enumerate() {
+            members.entry((place.socket, place.core)).or_default().push(cpu);
+        }
+        let mut machine = Self {
+            model: model.clone(),
+            now: 0,
+            cpus: places.iter().map(|_| Cpu { core: 0, runs: None, rate: 0.0 }).collect(),
+            cores: Vec::with_capacity(members.len()),
+            sockets: Vec::new(),
+            by_core: Vec::with_capacity(places.len()),
+            alarms: Alarms::new(members.len()),
+            touched: Vec::new(),
+            changed: Vec::with_capacity(places.len()),
+        };
+        let sockets: BTreeSet<usize> = members.keys().map(|(socket, _)| *socket).collect();
+        for socket in sockets {
+            machine.add_socket(members.range((socket, 0)..=(socket, usize::MAX)));
+        }
+        machine
+    }
+
+    fn add_socket<'a>(
+        &mut self,
+        cores: impl Iterator<Item = (&'a (usize, usize), &'a Vec<usize>)>,
+    ) {
+        let first = self.cores.len();
+        for (_, cpus) in cores {
+            for &cpu in cpus {
+                self.cpus[cpu].core = self.cores.len();
+            }
+            let start = self.by_core.len();
+            self.by_core.extend(cpus);
+            self.cores.push(Core {
+                socket: self.sockets.len(),
+                cpus: start..self.by_core.len(),
+                busy_cpus: 0,
+                idle_since: 0,
+                is_active: false,
+                clock: Clock::new(&self.model),
+            });
+        }
+        let step = self.model.step(0);
+        self.sockets.push(Socket { cores: first..self.cores.len(), active_cores: 0, step });
+    }
+
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// How much work a CPU does in a nanosecond, relative to one that is alone on its core, at the
+    /// highest L0 clock and not throttled. 0.0 while it stands still or idles.
+    pub fn rate(&self, cpu: usize) -> f64 {
+        self.cpus.get(cpu).map_or(0.0, |cpu| cpu.rate)
+    }
+
+    /// That the core of a CPU really has, which no scheduler can see.
+    pub fn licence(&self, cpu: usize) -> Licence {
+        self.core_of(cpu).map_or(Licence::L0, |core| core.clock.licence())
+    }
+
+    /// While a core stands still this is the clock that it had.
+    pub fn frequency_mhz(&self, cpu: usize) -> u32 {
+        self.core_of(cpu).map_or(0, |core| core.clock.mhz())
+    }
+
+    fn core_of(&self, cpu: usize) -> Option<&Core> {
+        self.cores.get(self.cpus.get(cpu)?.core)
+    }
+
+    /// Until then all rates stay what they are if nobody calls `run`. They need not change then.
+    pub fn next_change(&self) -> Option<u64> {
+        self.alarms.first_time()
+    }
+
+    /// From now on `cpu` executes this, or idles. The result is the CPUs whose rate changed by
+    /// that, each once.
+    pub fn run(&mut self, cpu: usize, what: Option<Kind>) -> &[usize] {
+        self.changed.clear();
+        let Some(state) = self.cpus.get_mut(cpu).filter(|state| state.runs != what) else {
+            return &self.changed;
+        };
+        let index = state.core;
+        let was_busy = state.runs.is_some();
+        state.runs = what;
+        if was_busy != what.is_some() {
+            self.count_busy(index, what.is_some());
+        }
+        let core = &mut self.cores[index];
+        let kinds = self.by_core[core.cpus.clone()].iter().filter_map(|&cpu| self.cpus[cpu].runs);
+        let demand = kinds.map(|kind| self.model.demand(kind)).max().unwrap_or(Licence::L0);
+        core.clock.set_demand(self.now, demand);
+        self.look_at(index);
+        self.report()
+    }
+
+    /// Goes on to `to`, which should not be beyond `next_change`, for rates may be others in
+    /// between. The result is the CPUs whose rate changed by that, each once.
+    pub fn advance(&mut self, to: u64) -> &[usize] {
+        self.changed.clear();
+        while let Some((time, core)) = self.alarms.due(to) {
+            self.now = self.now.max(time);
+            self.look_at(core);
+        }
+        self.now = self.now.max(to);
+        self.report()
+    }
+
+    fn count_busy(&mut self, index: usize, more: bool) {
+        let core = &mut self.cores[index];
+        if more {
+            core.busy_cpus += 1;
+        } else {
+            core.busy_cpus -= 1;
+            core.idle_since = self.now;
+        }
+        if core.busy_cpus > 0 && !core.is_active {
+            self.set_active(index, true);
+        }
+    }
+
+    /// The time at which an idle core ceases to be active.
+    fn active_until(&self, index: usize) -> Option<u64> {
+        let core = &self.cores[index];
+        let end = core.idle_since.saturating_add(self.model.active_window_ns);
+        Some(end).filter(|_| core.is_active && core.busy_cpus == 0)
+    }
+
+    fn set_active(&mut self, index: usize, is_active: bool) {
+        let socket = &mut self.sockets[self.cores[index].socket];
+        if is_active {
+            socket.active_cores += 1;
+        } else {
+            socket.active_cores -= 1;
+        }
+        let step = self.model.step(socket.active_cores);
+        let is_other_step = socket.step != step;
+        socket.step = step;
+        if is_active {
+            // Not active yet, it gets the clock of the new step for nothing.
+            self.settle(index);
+        }
+        self.cores[index].is_active = is_active;
+        if is_other_step {
+            for core in self.sockets[self.cores[index].socket].cores.clone() {
+                self.settle(core);
+            }
+        }
+    }
+
+    /// Does what is due on a core.
+    fn look_at(&mut self, index: usize) {
+        if self.active_until(index).is_some_and(|end| end <= self.now) {
+            self.set_active(index, false);
+        }
+        self.settle(index);
+    }
+
+    fn settle(&mut self, index: usize) {
+        let active_until = self.active_until(index);
+        let core = &mut self.cores[index];
+        core.clock.settle(Moment {
+            model: &self.model,
+            now: self.now,
+            step: self.sockets[core.socket].step,
+            is_active: core.is_active,
+        });
+        let times = [core.clock.next_change(&self.model), active_until];
+        self.alarms.set(index, times.into_iter().flatten().min());
+        self.touched.push(index);
+    }
+
+    /// Finds out which rates are others than before the present call.
+    fn report(&mut self) -> &[usize] {
+        while let Some(index) = self.touched.pop() {
+            for position in self.cores[index].cpus.clone() {
+                let cpu = self.by_core[position];
+                let rate = self.present_rate(cpu);
+                if rate != self.cpus[cpu].rate {
+                    self.cpus[cpu].rate = rate;
+                    self.changed.push(cpu);
+                }
+            }
+        }
+        &self.changed
+    }
+
+    fn present_rate(&self, cpu: usize) -> f64 {
+        let cpu = &self.cpus[cpu];
+        let core = &self.cores[cpu.core];
+        if cpu.runs.is_none() {
+            return 0.0;
+        }
+        let clock = f64::from(core.clock.mhz()) / f64::from(self.model.top_mhz().max(1));
+        clock * core.clock.dispatch(&self.model) * self.share(core.busy_cpus)
+    }
+
+    /// Of a core, for each of its CPUs that run. More than two get as much together as two.
+    fn share(&self, busy_cpus: u32) -> f64 {
+        match busy_cpus {
+            0 | 1 => 1.0,
+            several => self.model.smt_share * 2.0 / f64::from(several),
+        }
+    }
+
+    /// Of everything that could grow.
+    #[cfg(test)]
+    pub fn size(&self) -> usize {
+        self.alarms.size() + self.touched.capacity() + self.changed.capacity()
+    }
+}

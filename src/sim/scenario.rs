@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One workload on one modelled machine, under several policies.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::engine::{COSTS, Engine, Hardware};
+use super::kernel::Kernel;
+use super::machine::{Machine, Place, Topology};
+use super::model::{Kind, Model};
+use super::workload::{Cipher, Worker};
+use crate::agent::policy;
+use crate::bpf::intf::{
+    avx_policy_in_force, avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_topology,
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Until caches, averages and licences are what they will be.
+const WARM_UP_NS: u64 = SECOND / 2;
+
+/// The machine of the model, as the engine sees it.
+struct Modelled {
+    machine: Machine,
+    changed: Vec<u32>,
+}
+
+impl Hardware for Modelled {
+    fn run(&mut self, cpu: u32, what: Option<Kind>) {
+        let changed = self.machine.run(cpu as usize, what);
+        self.changed.extend(changed.iter().map(|cpu| *cpu as u32));
+    }
+
+    fn rate(&self, cpu: u32) -> f64 {
+        self.machine.rate(cpu as usize)
+    }
+
+    fn next_change(&self) -> Option<u64> {
+        self.machine.next_change()
+    }
+
+    fn advance(&mut self, to: u64) {
+        let changed = self.machine.advance(to);
+        self.changed.extend(changed.iter().map(|cpu| *cpu as u32));
+    }
+
+    fn take_changed(&mut self) -> Option<u32> {
+        self.changed.pop()
+    }
+}
+
+/// How the machine is run.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    pub name: &'static str,
+    pub cipher: Cipher,
+    tier: avx_tier,
+    settings: &'static [&'static str],
+}
+
+/// What is compared: the first one is what the others are measured by.
+pub const VARIANTS: [Variant; 4] = [
+    Variant {
+        name: "without AVX-512",
+        cipher: Cipher::Scalar,
+        tier: avx_tier_AVX_TIER_OBSERVE,
+        settings: &[],
+    },
+    Variant {
+        name: "AVX-512, left alone",
+        cipher: Cipher::Avx512,
+        tier: avx_tier_AVX_TIER_OBSERVE,
+        settings: &[],
+    },
+    Variant {
+        name: "two siblings, back with system calls",
+        cipher: Cipher::Avx512,
+        tier: avx_tier_AVX_TIER_TRAP,
+        settings: &["sizing=static", "avx-cpus=2", "return=syscall"],
+    },
+    Variant {
+        name: "the default policy",
+        cipher: Cipher::Avx512,
+        tier: avx_tier_AVX_TIER_TRAP,
+        settings: &[],
+    },
+];
+
+/// All of it modelled.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    pub variant: &'static str,
+    pub requests_per_s: f64,
+    pub avx_cores: u32,
+    pub role_changes: u64,
+    pub migrations_per_request: f64,
+}
+
+/// As many workers of a web server as CPUs, for so many seconds.
+pub fn nginx(
+    model: &Model,
+    topology: &Topology,
+    variant: &Variant,
+    seconds: u64,
+    seed: u64,
+) -> Result<Outcome> {
+    let places = places(topology);
+    let settings: Vec<String> = variant.settings.iter().map(|set| (*set).to_owned()).collect();
+    let policy = policy::turned(policy::standard(), &settings)?;
+    let in_force = avx_policy_in_force { generation: 1, checksum: 0, policy };
+    let kernel = Kernel::boot(&places, variant.tier, &in_force)?;
+    let hardware = Modelled { machine: Machine::new(model, topology.clone()), changed: Vec::new() };
+    let mut engine = Engine::new(kernel, hardware, COSTS);
+
+    let requests = Rc::new(Cell::new(0));
+    let tasks: Vec<_> = (0..places.len() as u64)
+        .map(|n| {
+            let worker = Worker::new(seed * 1000 + n, variant.cipher, requests.clone());
+            engine.spawn(Box::new(worker), 100)
+        })
+        .collect();
+    engine.run_for(WARM_UP_NS).context("warming up")?;
+    let moves = |engine: &Engine<Modelled>| -> u64 {
+        tasks.iter().map(|task| engine.kernel().moves(*task)).sum()
+    };
+    let changes = |engine: &Engine<Modelled>| -> u64 {
+        (0..engine.kernel().nr_cpus()).map(|cpu| engine.kernel().stats(cpu).role_changes).sum()
+    };
+    let (done, moved, changed) = (requests.get(), moves(&engine), changes(&engine));
+    engine.run_for(seconds * SECOND)?;
+    let done = (requests.get() - done) as f64;
+    Ok(Outcome {
+        variant: variant.name,
+        requests_per_s: done / seconds as f64,
+        avx_cores: engine.kernel().nr_avx_cores(),
+        role_changes: changes(&engine) - changed,
+        migrations_per_request: (moves(&engine) - moved) as f64 / done,
+    })
+}
+
+/// What the agent would read of the machine, and each CPU's sibling.
+fn places(topology: &Topology) -> Vec<(avx_topology, u32)> {
+    let first = |same: &dyn Fn(&Place) -> bool| {
+        topology.cpus.iter().position(same).unwrap_or_default() as u32
+    };
+    let llcs: Vec<usize> = topology.cpus.iter().map(|place| place.llc).collect();
+    let next_llc = |llc: usize| {
+        let next = llcs.iter().filter(|other| **other > llc).min().or(llcs.iter().min());
+        first(&|place| Some(&place.llc) == next)
+    };
+    let place = |(cpu, it): (usize, &Place)| {
+        let is_same_core = |other: &Place| (other.socket, other.core) == (it.socket, it.core);
+        let sibling =
+            topology.cpus.iter().enumerate().position(|(n, other)| n != cpu && is_same_core(other));
+        let place = avx_topology {
+            core: first(&is_same_core),
+            llc: first(&|other| other.llc == it.llc),
+            node: first(&|other| other.socket == it.socket),
+            next_llc: next_llc(it.llc),
+            core_cpus: topology.cpus.iter().filter(|other| is_same_core(other)).count() as u32,
+            online: 1,
+            usable: 1,
+        };
+        (place, sibling.unwrap_or(cpu) as u32)
+    };
+    topology.cpus.iter().enumerate().map(place).collect()
+}
