@@ -14,6 +14,7 @@ use clap::{Parser, Subcommand};
 use scx_utils::build_id;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
+use crate::agent::metrics::Listen;
 use crate::agent::policy::{self, InForce};
 use crate::agent::scheduler::LoadOpts;
 
@@ -45,6 +46,14 @@ struct Opts {
     /// Describe the knobs of the policy and exit.
     #[arg(long)]
     help_policy: bool,
+
+    /// Where Prometheus finds metrics, over HTTP; "off" for nowhere.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = Listen::default())]
+    metrics: Listen,
+
+    /// Describe the metrics, as Markdown, and exit.
+    #[arg(long)]
+    help_metrics: bool,
 
     /// Log details, including those of libbpf.
     #[arg(short, long)]
@@ -120,6 +129,9 @@ fn run(opts: Opts) -> Result<()> {
     if opts.help_policy {
         return cmd::help_policy::run();
     }
+    if opts.help_metrics {
+        return cmd::help_metrics::run();
+    }
     cmd::log_to_stderr(opts.verbose);
     match &opts.command {
         Some(Command::Policy(command)) => return cmd::policy::run(command),
@@ -139,7 +151,7 @@ fn run(opts: Opts) -> Result<()> {
         libbpf: opts.libbpf,
     };
     let policy = policy::turned(policy::standard(), &opts.settings)?;
-    cmd::run::run(opts.stats, &load, InForce { generation: 1, policy })
+    cmd::run::run(opts.stats, opts.metrics, &load, InForce { generation: 1, policy })
 }
 
 fn main() -> ExitCode {

@@ -31,6 +31,21 @@ pub fn role(skel: &BpfSkel<'_>, cpu: u32) -> Result<avx_cpu_role> {
     parse(&bytes.with_context(|| format!("the kernel knows no CPU {cpu}"))?)
 }
 
+/// The same, and not while it is being written: then a time might be counted twice, and be less
+/// the next time. Whoever sums up needs two looks that agree, and few are needed for that.
+pub fn settled_role(skel: &BpfSkel<'_>, of: u32) -> Result<avx_cpu_role> {
+    let mut last = role(skel, of)?;
+    for _ in 0..3 {
+        let again = role(skel, of)?;
+        let is_settled = (again.changes, again.since) == (last.changes, last.since);
+        if is_settled && again.avx_ns == last.avx_ns {
+            return Ok(again);
+        }
+        last = again;
+    }
+    Ok(last)
+}
+
 /// By the ids of the cgroups. Who goes away meanwhile is left out.
 pub fn cgroups<'a>(skel: &'a BpfSkel<'_>) -> impl Iterator<Item = (u64, avx_book)> + 'a {
     let books = &skel.maps.cgroup_books;

@@ -6,6 +6,7 @@ pub mod control;
 mod cpulist;
 mod explain;
 mod hints;
+pub mod metrics;
 pub mod policy;
 pub mod preflight;
 pub mod scheduler;

@@ -19,6 +19,8 @@ use tracing::{debug, info, warn};
 
 use super::control::{Answer, Pending, Request};
 use super::explain::Explanation;
+use super::metrics::snapshot::{Now, Snapshot, Sums, Work};
+use super::metrics::source::Exporter;
 use super::policy::{self, InForce};
 use super::preflight::Tier;
 use super::stats::{self, Metrics, Server};
@@ -104,10 +106,12 @@ impl<'a> Scheduler<'a> {
         mut self,
         server: &Server,
         requests: &Receiver<Pending>,
+        exporter: &mut Exporter,
         in_force: &mut InForce,
         shutdown: &AtomicBool,
     ) -> Result<Ended> {
         let (answers, questions) = server.channels();
+        exporter.attached();
         while !shutdown.load(Ordering::Relaxed) && !uei_exited!(&self.skel, uei) {
             select! {
                 recv(questions) -> question => {
@@ -119,10 +123,14 @@ impl<'a> Scheduler<'a> {
                     let answer = self.obey(&pending.request, in_force);
                     pending.answer(answer);
                 }
+                recv(exporter.requests()) -> asked => {
+                    let asked = asked.context("the exporter is gone")?;
+                    exporter.answer(&asked, self.snapshot(in_force));
+                }
                 default(LOOK_AROUND) => {}
             }
         }
-        self.end()
+        self.end(exporter)
     }
 
     fn obey(&self, request: &Request, in_force: &mut InForce) -> Answer {
@@ -149,8 +157,13 @@ impl<'a> Scheduler<'a> {
         Ok(new)
     }
 
-    fn end(&mut self) -> Result<Ended> {
+    fn end(&mut self, exporter: &mut Exporter) -> Result<Ended> {
         drop(self.link.take());
+        exporter.detached();
+        match self.sums() {
+            Ok(sums) => exporter.keep(sums),
+            Err(error) => warn!("metrics begin at zero again: {error:#}"),
+        }
         let report: Result<UserExitInfo> = uei_report!(&self.skel, uei);
         let exit = report.context("the kernel ejected the scheduler")?;
         Ok(if exit.should_restart() { Ended::Restart } else { Ended::Stopped })
@@ -191,6 +204,40 @@ impl<'a> Scheduler<'a> {
             cpus: self.cpus.iter().map(cpu).collect::<Result<_>>()?,
             waits: status::waits_of(&per_cpu),
             cgroups: status::name_cgroups(books::cgroups(&self.skel)),
+        })
+    }
+
+    fn snapshot(&self, in_force: &InForce) -> Result<Snapshot> {
+        let is_avx_core =
+            |cpu: &u32| Ok((*cpu, status::is_avx_core(&books::role(&self.skel, *cpu)?)));
+        Ok(Snapshot {
+            sums: self.sums()?,
+            now: Now {
+                tier: self.tier.name(),
+                generation: in_force.generation,
+                cpus: self.cpus.iter().map(is_avx_core).collect::<Result<_>>()?,
+                avx_cores: self.variables()?.nr_avx_cpus.into(),
+            },
+            restarts: 0,
+        })
+    }
+
+    /// What was counted since the scheduler was loaded.
+    fn sums(&self) -> Result<Sums> {
+        let per_cpu = books::cpu_stats(&self.skel)?;
+        // As in the status.
+        let now_ns = self.variables()?.looked_at;
+        let as_avx_core = |cpu: &u32| {
+            let role = books::settled_role(&self.skel, *cpu)?;
+            Ok((*cpu, status::as_avx_core_ns(&role, now_ns)))
+        };
+        Ok(Sums {
+            counters: self.now()?.with(&per_cpu),
+            waits: status::waits_of(&per_cpu),
+            as_avx_core_ns: self.cpus.iter().map(as_avx_core).collect::<Result<_>>()?,
+            cgroups: books::cgroups(&self.skel)
+                .map(|(id, book)| (id, Work { avx_ns: book.avx_ns, scalar_ns: book.scalar_ns }))
+                .collect(),
         })
     }
 

@@ -33,6 +33,13 @@ macro_rules! metrics {
                 $(self.$counter += cpu.$counter;)*
             }
 
+            /// Adds what was counted in an earlier life of the scheduler.
+            pub fn go_on_from(&mut self, earlier: &Self) {
+                self.interval_ns += earlier.interval_ns;
+                self.run_ns += earlier.run_ns;
+                $(self.$counter += earlier.$counter;)*
+            }
+
             /// What was counted since `earlier`. After a restart the counters begin at
             /// zero again, so all that is known then is what they hold.
             fn since(&self, earlier: &Self) -> Self {
@@ -47,7 +54,22 @@ macro_rules! metrics {
                 }
             }
         }
+
+        /// What each CPU counts: names, meanings, and where they are.
+        pub const COUNTERS: &[Counter] = &[
+            $(Counter {
+                name: stringify!($counter),
+                meaning: $of_counter,
+                of: |metrics| metrics.$counter,
+            },)*
+        ];
     };
+}
+
+pub struct Counter {
+    pub name: &'static str,
+    pub meaning: &'static str,
+    pub of: fn(&Metrics) -> u64,
 }
 
 metrics! {
@@ -65,15 +87,15 @@ metrics! {
         overdue: "tasks queued at the longest wait instead of their weight's",
         rescues: "idle CPUs woken by the tick for a task that waited",
         avx_ns: "time that AVX tasks ran, in nanoseconds, over all CPUs",
-        scalar_ns: "time that tasks ran between such phases, in nanoseconds",
-        lowered_ns: "time at a low clock as scalar CPUs, in nanoseconds, estimated",
-        lowered_avx_ns: "time at a low clock as AVX cores, in nanoseconds, estimated",
+        scalar_ns: "time that AVX tasks ran between such phases, in nanoseconds",
+        lowered_ns: "time at a low clock as scalar CPUs, in nanoseconds, modelled",
+        lowered_avx_ns: "time at a low clock as AVX cores, in nanoseconds, modelled",
         avx_waits: "AVX tasks that began to run",
-        avx_wait_ns: "time that these had waited, in nanoseconds",
+        avx_wait_ns: "time that AVX tasks had waited when they began to run, in nanoseconds",
         queued_avx: "tasks queued for AVX cores",
         wide_faults: "512-bit instructions that were noticed before they were executed",
-        light_faults: "shorter instructions with the encoding of AVX-512 that were",
-        other_faults: "everything else that needs AVX-512 to be visible",
+        light_faults: "shorter instructions with the encoding of AVX-512 that were noticed",
+        other_faults: "faults by everything else that needs AVX-512 to be visible",
         samples: "times that wide vectors were seen in use",
         hints: "times that a thread said that its work is another kind from now on",
         phases: "times that an AVX task became a scalar one",
@@ -82,9 +104,9 @@ metrics! {
         preempted: "AVX cores that were taken from other work",
         role_changes: "CPUs that became AVX cores, or were none any more",
         policies_read: "times that a policy was looked up, with --check-policies",
-        policies_torn: "... and was not what the agent had written",
+        policies_torn: "policies that were looked up and were not what the agent had written",
         quiet_starts: "programs that started with a quiet C library",
-        loud_starts: "programs that did not, since they may need x86-64-v4",
+        loud_starts: "programs that started without one, since they may need x86-64-v4",
     }
 }
 
@@ -252,6 +274,14 @@ mod tests {
         assert_eq!(busy_in(stat, 100).unwrap(), 1_230_000_000);
         assert!(busy_in("cpu0 1 2 3\n", 100).is_err());
         assert!(busy_in("cpu  1 2\n", 100).is_err());
+    }
+
+    #[test]
+    fn nothing_that_a_cpu_counts_is_left_out() {
+        let zero = cpu(0, 0);
+        let waits: usize = zero.waits.iter().map(|buckets| buckets.len()).sum();
+        let words = size_of::<avx_cpu_stats>() / size_of::<u64>();
+        assert_eq!(COUNTERS.len() + waits, words);
     }
 
     #[test]

@@ -91,15 +91,22 @@ pub struct Book {
 
 impl Cpu {
     pub fn new(cpu: u32, role: &avx_cpu_role, now_ns: u64) -> Self {
-        let is_avx_core = role.role == u64::from(avx_role_ROLE_AVX);
-        let present = if is_avx_core { now_ns.saturating_sub(role.since) } else { 0 };
         Self {
             cpu,
-            is_avx_core,
-            as_avx_core_s: seconds(role.avx_ns + present),
+            is_avx_core: is_avx_core(role),
+            as_avx_core_s: seconds(as_avx_core_ns(role, now_ns)),
             role_changes: role.changes,
         }
     }
+}
+
+pub fn is_avx_core(role: &avx_cpu_role) -> bool {
+    role.role == u64::from(avx_role_ROLE_AVX)
+}
+
+pub fn as_avx_core_ns(role: &avx_cpu_role, now_ns: u64) -> u64 {
+    let present = if is_avx_core(role) { now_ns.saturating_sub(role.since) } else { 0 };
+    role.avx_ns + present
 }
 
 impl Book {
@@ -142,6 +149,16 @@ pub fn waits_of(per_cpu: &[avx_cpu_stats]) -> BTreeMap<String, Waits> {
 }
 
 impl Waits {
+    /// Adds others, which are in the same buckets.
+    pub fn add(&mut self, others: &Self) {
+        if self.counts.is_empty() {
+            self.clone_from(others);
+            return;
+        }
+        let pairs = self.counts.iter_mut().zip(&others.counts);
+        pairs.for_each(|(count, others)| *count += others);
+    }
+
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -162,7 +179,7 @@ impl Waits {
 /// The books with the names of their cgroups, of whoever did AVX work, the most first. Who has
 /// none any more is gone.
 pub fn name_cgroups(books: impl Iterator<Item = (u64, avx_book)>) -> Vec<Cgroup> {
-    let paths = cgroup_paths(Path::new(CGROUPS));
+    let paths = paths_of_cgroups();
     let mut cgroups: Vec<Cgroup> = books
         .map(|(id, book)| Cgroup {
             path: paths.get(&id).map_or_else(|| format!("(gone, {id})"), Clone::clone),
@@ -171,6 +188,11 @@ pub fn name_cgroups(books: impl Iterator<Item = (u64, avx_book)>) -> Vec<Cgroup>
         .collect();
     cgroups.sort_by(|a, b| b.book.avx_s.total_cmp(&a.book.avx_s));
     cgroups
+}
+
+/// By id. Nothing but the file system is asked, so anyone may, at any time.
+pub fn paths_of_cgroups() -> BTreeMap<u64, String> {
+    cgroup_paths(Path::new(CGROUPS))
 }
 
 /// The kernel's id of a cgroup is the number of its directory.

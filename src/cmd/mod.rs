@@ -2,6 +2,7 @@
 //! What the command line can ask for, one file each.
 
 pub mod explain;
+pub mod help_metrics;
 pub mod help_policy;
 pub mod help_stats;
 pub mod monitor;

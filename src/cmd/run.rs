@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use tracing::{info, warn};
 
 use crate::agent::control;
+use crate::agent::metrics::{self, Listen};
 use crate::agent::policy::InForce;
 use crate::agent::preflight::Machine;
 use crate::agent::scheduler::{Ended, LoadOpts, Scheduler, kernel_has};
@@ -20,7 +21,12 @@ use crate::agent::stats;
 /// What the kernel patch brings.
 const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
 
-pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts, mut in_force: InForce) -> Result<()> {
+pub fn run(
+    stats_interval: Option<Duration>,
+    listen: Listen,
+    opts: &LoadOpts,
+    mut in_force: InForce,
+) -> Result<()> {
     let machine = Machine::look(Path::new("/"));
     machine.check()?;
     let tier = machine.tier(kernel_has(TELLS_OF_FIRST_USE)?, opts.forced);
@@ -29,6 +35,7 @@ pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts, mut in_force: InFo
     let shutdown = super::shutdown_flag()?;
     let server = stats::serve()?;
     let requests = control::serve()?;
+    let mut exporter = metrics::serve(listen);
     if let Some(interval) = stats_interval {
         print_stats(interval, shutdown.clone())?;
     }
@@ -36,11 +43,18 @@ pub fn run(stats_interval: Option<Duration>, opts: &LoadOpts, mut in_force: InFo
     loop {
         let mut open_object = MaybeUninit::uninit();
         let scheduler = Scheduler::start(opts, tier, &in_force, &mut open_object)?;
-        match scheduler.run_until_end(&server, &requests, &mut in_force, &shutdown)? {
+        match scheduler.run_until_end(
+            &server,
+            &requests,
+            &mut exporter,
+            &mut in_force,
+            &shutdown,
+        )? {
             Ended::Stopped => break,
             Ended::Restart if shutdown.load(Ordering::Relaxed) => break,
             Ended::Restart => info!("a CPU came or went, starting again"),
         }
+        exporter.restarted();
     }
 
     info!("stopped, the kernel's default scheduler is back");

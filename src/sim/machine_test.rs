@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::machine::{Machine, Topology};
-use super::model::{Kind, Licence, Model};
+use super::model::{Kind, Licence, Model, Step};
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
@@ -313,6 +313,21 @@ fn steps_may_come_without_halts() {
     }
     assert_eq!(bench.seen(0, 1), (2800.0 / 3700.0, 2800, Licence::L0));
     assert_eq!(bench.machine.next_change(), None);
+    // Licences still do.
+    bench.run(0, Kind::Light512);
+    assert_eq!(bench.seen(0, 10 * US).0, 0.0);
+}
+
+#[test]
+fn a_licence_that_leaves_the_clock_alone_halts_nobody() {
+    let mut model = model("gold-6130");
+    model.steps = vec![Step { up_to_cores: 16, mhz: [3000, 3000, 2000] }];
+    let mut bench = Bench::one_core(&model);
+    bench.blip(0, Kind::Light512);
+    assert_eq!(bench.seen(0, 9 * US), (1.0, 3000, Licence::L1));
+    assert_eq!(bench.seen(0, 670 * US), (1.0, 3000, Licence::L0));
+    bench.blip(0, Kind::Heavy512);
+    assert_eq!(bench.rates(MS), [(0.25, 9), (0.0, 10), (2.0 / 3.0, 311)]);
 }
 
 #[test]

@@ -127,9 +127,9 @@ const PRESETS: [Preset; 7] = [
     // Measured: Travis Downs, as above. It has four cores and no turbo.
     Preset { name: "xeon-w-2104", steps: &[step(ANY, 3200, 2800, 2400)], licences: true },
     // Published are the shares of L0 that L1 and L2 have: 97 and 91 % with 1 or 2 cores active, 85
-    // and 62 % with 13 or 14. With 3.2 and 2.6 GHz for L0 these are whole multiples of 100 MHz. The
-    // columns between are interpolated evenly and rounded down to such multiples, with the numbers
-    // of cores of the Xeon Gold 6130.
+    // and 62 % with 13 or 14. Assumption: L0 is 3.2 and 2.6 GHz there, with which the shares come
+    // out in whole multiples of 100 MHz. The columns between are interpolated evenly and rounded
+    // down to such multiples, with the numbers of cores of the Xeon Gold 6130.
     Preset {
         name: "gold-5120",
         steps: &[

@@ -43,7 +43,7 @@ fn unknown_flags_are_refused_by_name() -> Result<()> {
 }
 
 fn help_and_version_need_nothing() -> Result<()> {
-    for flag in ["--help", "--version", "--help-stats", "--help-policy"] {
+    for flag in ["--help", "--version", "--help-stats", "--help-policy", "--help-metrics"] {
         let output = Command::new(scheduler_program()?).arg(flag).env_clear().output()?;
         ensure!(output.status.success() && !output.stdout.is_empty(), "{flag}");
     }

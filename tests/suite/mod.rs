@@ -15,6 +15,7 @@ pub mod hiding;
 mod host;
 pub mod hotplug;
 mod machines;
+mod metrics;
 pub mod oracle;
 mod readme;
 mod recovery;
@@ -45,7 +46,7 @@ pub struct Test {
 /// there are CPUs: those that only look at files need not wait for a guest.
 const THREADS: usize = 6;
 
-const GROUPS: [&[Test]; 19] = [
+const GROUPS: [&[Test]; 20] = [
     stress::TESTS,
     crowd::TESTS,
     hiding::registers::TESTS,
@@ -62,6 +63,7 @@ const GROUPS: [&[Test]; 19] = [
     avx::books::TESTS,
     avx::tiers::TESTS,
     machines::TESTS,
+    metrics::TESTS,
     bad_input::TESTS,
     host::TESTS,
     readme::TESTS,

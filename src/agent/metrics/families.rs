@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Every metric: its name, its unit, what it means, and where its numbers come from.
+
+use std::sync::Arc;
+
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use super::process::Usage;
+use super::source::View;
+use crate::agent::stats::{COUNTERS, Metrics};
+use crate::agent::status::Waits;
+use crate::version;
+
+/// All that is known when text is made of it.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub view: Arc<View>,
+    pub usage: Usage,
+    pub scrapes: u64,
+    pub refused: u64,
+}
+
+pub type Labels = Vec<(&'static str, String)>;
+
+#[derive(Clone, Debug)]
+pub enum Value {
+    Count(u64),
+    /// To be told in seconds.
+    Ns(u64),
+    Waits(Waits),
+    /// Labels are all there is.
+    Info,
+}
+
+pub type Sample = (Labels, Value);
+
+/// What finds the samples of a family.
+type Finder = Box<dyn Fn(&Facts) -> Vec<Sample>>;
+
+pub struct Family {
+    /// Without the suffix that a type brings, and with the unit.
+    pub name: String,
+    pub help: String,
+    pub unit: Option<Unit>,
+    pub kind: MetricType,
+    pub labels: &'static [&'static str],
+    pub samples: Finder,
+}
+
+impl Family {
+    fn new(
+        kind: MetricType,
+        name: &str,
+        help: &str,
+        labels: &'static [&'static str],
+        samples: impl Fn(&Facts) -> Vec<Sample> + 'static,
+    ) -> Self {
+        let unit = match name.rsplit('_').next() {
+            Some("seconds") => Some(Unit::Seconds),
+            Some("bytes") => Some(Unit::Bytes),
+            _ => None,
+        };
+        let (name, help) = (name.to_owned(), format!("{help}."));
+        Self { name, help, unit, kind, labels, samples: Box::new(samples) }
+    }
+
+    fn one(
+        kind: MetricType,
+        name: &str,
+        help: &str,
+        of: impl Fn(&Facts) -> Value + 'static,
+    ) -> Self {
+        Self::new(kind, name, help, &[], move |facts| vec![(Labels::new(), of(facts))])
+    }
+
+    fn counter(name: &str, help: &str, of: impl Fn(&Facts) -> Value + 'static) -> Self {
+        Self::one(MetricType::Counter, name, help, of)
+    }
+
+    fn gauge(name: &str, help: &str, of: impl Fn(&Facts) -> u64 + 'static) -> Self {
+        Self::one(MetricType::Gauge, name, help, move |facts| Value::Count(of(facts)))
+    }
+
+    /// The names under which its samples are found.
+    pub fn sample_names(&self) -> Vec<String> {
+        let suffixes: &[&str] = match self.kind {
+            MetricType::Counter => &["_total"],
+            MetricType::Histogram => &["_bucket", "_count", "_sum"],
+            MetricType::Info => &["_info"],
+            MetricType::Gauge | MetricType::Unknown => &[""],
+        };
+        suffixes.iter().map(|suffix| format!("{}{suffix}", self.name)).collect()
+    }
+}
+
+/// In the order in which they are told.
+pub fn all() -> Vec<Family> {
+    let parts = [about_the_scheduler(), counted(), about_cpus(), about_cgroups(), own()];
+    parts.into_iter().flatten().collect()
+}
+
+fn about_the_scheduler() -> Vec<Family> {
+    let info = |facts: &Facts| {
+        let tier = facts.view.snapshot.now.tier.to_owned();
+        vec![(vec![("version", version()), ("tier", tier)], Value::Info)]
+    };
+    let metrics = |facts: &Facts| facts.view.snapshot.sums.counters.clone();
+    let switches = |facts: &Facts| facts.view.snapshot.now.generation.saturating_sub(1);
+    let help = "what runs, and by what it finds out about AVX work";
+    vec![
+        Family::new(MetricType::Info, "avxspec", help, &["version", "tier"], info),
+        Family::gauge("avxspec_cpus", "online CPUs", |facts| {
+            facts.view.snapshot.now.cpus.len() as u64
+        }),
+        Family::gauge("avxspec_avx_cores", "CPUs that are AVX cores now", |facts| {
+            facts.view.snapshot.now.avx_cores
+        }),
+        Family::gauge("avxspec_policy_generation", "number of the policy in force", |facts| {
+            facts.view.snapshot.now.generation
+        }),
+        Family::counter(
+            "avxspec_policy_switches",
+            "times that the policy was changed while the scheduler ran",
+            move |facts| Value::Count(switches(facts)),
+        ),
+        Family::counter(
+            "avxspec_restarts",
+            "times that the scheduler was loaded anew because a CPU came or went",
+            |facts| Value::Count(facts.view.snapshot.restarts),
+        ),
+        Family::counter("avxspec_attached_seconds", "time that it scheduled", move |facts| {
+            Value::Ns(metrics(facts).interval_ns)
+        }),
+        Family::counter(
+            "avxspec_busy_seconds",
+            "time that the CPUs were busy meanwhile, as the kernel accounts for it",
+            move |facts| Value::Ns(metrics(facts).run_ns),
+        ),
+    ]
+}
+
+/// What each CPU counts, as the statistics list it.
+fn counted() -> Vec<Family> {
+    let family = |counter: &'static crate::agent::stats::Counter| {
+        let of = counter.of;
+        let counters = |facts: &Facts| -> Metrics { facts.view.snapshot.sums.counters.clone() };
+        match counter.name.strip_suffix("_ns") {
+            Some(name) => Family::counter(
+                &format!("avxspec_{name}_seconds"),
+                &counter.meaning.replace(", in nanoseconds", ""),
+                move |facts| Value::Ns(of(&counters(facts))),
+            ),
+            None => {
+                Family::counter(&format!("avxspec_{}", counter.name), counter.meaning, move |f| {
+                    Value::Count(of(&counters(f)))
+                })
+            }
+        }
+    };
+    let waits = |facts: &Facts| {
+        let waits = facts.view.snapshot.sums.waits.iter();
+        waits
+            .map(|(class, it)| (vec![("class", class.clone())], Value::Waits(it.clone())))
+            .collect()
+    };
+    let of_waits = Family::new(
+        MetricType::Histogram,
+        "avxspec_wait_seconds",
+        "how long tasks waited in queues before they ran; one in 64 is measured of those that are \
+         no AVX tasks, and counts as 64; the sum is estimated from the buckets",
+        &["class"],
+        waits,
+    );
+    COUNTERS.iter().map(family).chain([of_waits]).collect()
+}
+
+fn about_cpus() -> Vec<Family> {
+    let label = |cpu: &u32| vec![("cpu", cpu.to_string())];
+    let is_avx_core = move |facts: &Facts| {
+        let cpus = facts.view.snapshot.now.cpus.iter();
+        cpus.map(|(cpu, is)| (label(cpu), Value::Count(u64::from(*is)))).collect()
+    };
+    let as_avx_core = move |facts: &Facts| {
+        let cpus = facts.view.snapshot.sums.as_avx_core_ns.iter();
+        cpus.map(|(cpu, ns)| (label(cpu), Value::Ns(*ns))).collect()
+    };
+    vec![
+        Family::new(
+            MetricType::Gauge,
+            "avxspec_cpu_is_avx_core",
+            "1 where an online CPU is an AVX core, 0 where it is not",
+            &["cpu"],
+            is_avx_core,
+        ),
+        Family::new(
+            MetricType::Counter,
+            "avxspec_cpu_avx_core_seconds",
+            "time that a CPU was an AVX core, online now or not",
+            &["cpu"],
+            as_avx_core,
+        ),
+    ]
+}
+
+fn about_cgroups() -> Vec<Family> {
+    let family = |name: &str, help: &str, of: fn(&super::shown::Row) -> u64| {
+        let samples = move |facts: &Facts| {
+            let rows = facts.view.cgroups.iter();
+            rows.map(|row| (vec![("cgroup", row.name.clone())], Value::Ns(of(row)))).collect()
+        };
+        Family::new(MetricType::Counter, name, help, &["cgroup"], samples)
+    };
+    vec![
+        family(
+            "avxspec_cgroup_avx_seconds",
+            "time that AVX tasks of a cgroup ran, of the 20 with the most since they are among \
+             these, and of all others as \"other\"",
+            |row| row.work.avx_ns,
+        ),
+        family(
+            "avxspec_cgroup_scalar_seconds",
+            "time that they ran between such phases, of the same cgroups",
+            |row| row.work.scalar_ns,
+        ),
+    ]
+}
+
+/// The agent's own.
+fn own() -> Vec<Family> {
+    vec![
+        Family::counter("avxspec_scrapes", "times that metrics were asked for", |facts| {
+            Value::Count(facts.scrapes)
+        }),
+        Family::counter(
+            "avxspec_refused_connections",
+            "connections that were refused since too many were open",
+            |facts| Value::Count(facts.refused),
+        ),
+        Family::gauge("process_resident_memory_bytes", "resident memory of the agent", |facts| {
+            facts.usage.resident_bytes
+        }),
+        Family::counter("process_cpu_seconds", "CPU time that the agent used", |facts| {
+            Value::Ns(facts.usage.cpu_ns)
+        }),
+    ]
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the main loop tells: plain numbers, without a name that would have to be looked up.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::agent::stats::Metrics;
+use crate::agent::status::Waits;
+
+/// Of so many cgroups it is remembered over restarts what they did. It is as many as the kernel
+/// keeps books of.
+const REMEMBERED: usize = 4096;
+
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub sums: Sums,
+    pub now: Now,
+    pub restarts: u64,
+}
+
+/// What is so, and may be otherwise the next time.
+#[derive(Clone, Debug, Default)]
+pub struct Now {
+    pub tier: &'static str,
+    pub generation: u64,
+    /// Those online, and whether each is an AVX core.
+    pub cpus: BTreeMap<u32, bool>,
+    pub avx_cores: u64,
+}
+
+/// What only grows.
+#[derive(Clone, Debug, Default)]
+pub struct Sums {
+    pub counters: Metrics,
+    pub waits: BTreeMap<String, Waits>,
+    pub as_avx_core_ns: BTreeMap<u32, u64>,
+    pub cgroups: BTreeMap<u64, Work>,
+}
+
+/// What AVX tasks did, in their phases and between these.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    pub avx_ns: u64,
+    pub scalar_ns: u64,
+}
+
+impl Sums {
+    /// Adds what was counted in earlier lives of the scheduler. CPUs that are gone and come back
+    /// go on where they were.
+    pub fn go_on_from(&mut self, earlier: &Self) {
+        self.counters.go_on_from(&earlier.counters);
+        for (class, waits) in &earlier.waits {
+            self.waits.entry(class.clone()).or_default().add(waits);
+        }
+        for (cpu, ns) in &earlier.as_avx_core_ns {
+            *self.as_avx_core_ns.entry(*cpu).or_default() += ns;
+        }
+        for (id, work) in &earlier.cgroups {
+            *self.cgroups.entry(*id).or_default() += *work;
+        }
+    }
+
+    /// Cgroups come and go without end, so that only those are kept that did the most.
+    pub fn forget_small_cgroups(&mut self) {
+        let mut by_work: Vec<(u64, Work)> = std::mem::take(&mut self.cgroups).into_iter().collect();
+        by_work.sort_by_key(|(_, work)| Reverse(work.avx_ns));
+        by_work.truncate(REMEMBERED);
+        self.cgroups = by_work.into_iter().collect();
+    }
+}
+
+impl std::ops::AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.avx_ns += other.avx_ns;
+        self.scalar_ns += other.scalar_ns;
+    }
+}
+
+impl Work {
+    /// What came since. Of a book that makes room for others less may be known than before:
+    /// then nothing did.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            avx_ns: self.avx_ns.saturating_sub(earlier.avx_ns),
+            scalar_ns: self.scalar_ns.saturating_sub(earlier.scalar_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let work = |n| Work { avx_ns: n, scalar_ns: 0 };
+        let cgroups = (0..10_000).map(|n| (n, work(n))).collect();
+        let mut sums = Sums { cgroups, ..Sums::default() };
+        sums.forget_small_cgroups();
+        assert_eq!(sums.cgroups.len(), REMEMBERED);
+        assert!(sums.cgroups.contains_key(&9999) && !sums.cgroups.contains_key(&0));
+    }
+}
