@@ -166,7 +166,7 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 }
 
 /* Past the queues. */
-static bool goes_to(struct task_struct *p, s32 idle_cpu, bool is_avx, u64 enq_flags)
+static __always_inline bool goes_to(struct task_struct *p, s32 idle_cpu, bool is_avx, u64 enq_flags)
 {
 	if (idle_cpu < 0)
 		return false;

@@ -245,6 +245,7 @@ static int look(void *map, int *key, struct look_timer *timer)
 		u32 size = is_approaching ? sizing.nr_avx : look_at_demand(policy);
 
 		licence_hold_ns = policy->licence_hold_ns;
+		avx_slice_ns = policy->avx_slice_ns;
 		if (policy->sizing == SIZING_LIST)
 			follow_list(policy);
 		else

@@ -190,8 +190,12 @@ static void set_misused(struct cpu_ctx *cctx, bool is_misused)
 	__sync_fetch_and_add(&nr_misused, is_misused ? 1 : -1);
 }
 
-/* As the policy says; for statistics alone. */
+/*
+ * As the policy had it at the last look, for no migration has time to look them up: one
+ * is for statistics alone, the other takes effect that much later.
+ */
 u64 licence_hold_ns;
+u64 avx_slice_ns = AVX_SLICE_MAX_NS;
 
 /* This CPU runs AVX work up to now, or from now on. */
 static void account_avx(struct cpu_ctx *cctx, u64 now)

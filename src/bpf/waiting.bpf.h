@@ -59,11 +59,9 @@ static bool leave_queue(struct task_struct *p)
 }
 
 /* AVX tasks may have shorter turns than others. */
-static u64 turn_of(bool is_avx, u64 slice)
+static __always_inline u64 turn_of(bool is_avx, u64 slice)
 {
-	const struct avx_policy *policy = is_avx ? current_policy() : NULL;
-
-	return policy ? at_most(slice, policy->avx_slice_ns) : slice;
+	return is_avx ? at_most(slice, avx_slice_ns) : slice;
 }
 
 /* A task begins to run that has waited. */

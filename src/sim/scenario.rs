@@ -94,6 +94,8 @@ pub const VARIANTS: [Variant; 4] = [
 pub struct Outcome {
     pub variant: &'static str,
     pub requests_per_s: f64,
+    /// How much of their time the CPUs were busy.
+    pub busy_share: f64,
     pub avx_cores: u32,
     pub role_changes: u64,
     pub migrations_per_request: f64,
@@ -129,12 +131,18 @@ pub fn nginx(
     let changes = |engine: &Engine<Modelled>| -> u64 {
         (0..engine.kernel().nr_cpus()).map(|cpu| engine.kernel().stats(cpu).role_changes).sum()
     };
+    let ran = |engine: &Engine<Modelled>| -> u64 {
+        tasks.iter().map(|task| engine.kernel().ran(*task)).sum()
+    };
     let (done, moved, changed) = (requests.get(), moves(&engine), changes(&engine));
+    let ran_before = ran(&engine);
     engine.run_for(seconds * SECOND)?;
     let done = (requests.get() - done) as f64;
     Ok(Outcome {
         variant: variant.name,
         requests_per_s: done / seconds as f64,
+        busy_share: (ran(&engine) - ran_before) as f64
+            / (seconds * SECOND * places.len() as u64) as f64,
         avx_cores: engine.kernel().nr_avx_cores(),
         role_changes: changes(&engine) - changed,
         migrations_per_request: (moves(&engine) - moved) as f64 / done,
