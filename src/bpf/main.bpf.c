@@ -215,6 +215,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	struct avx_load load;
 	struct avx_due due;
 	s32 only_cpu;
+	bool is_avx;
 
 	leave_queue(p);
 	if (classifies() && !(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
@@ -222,8 +223,9 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	tctx = lookup_task(p);
 	only_cpu = only_cpu_of(p);
 	id = tctx ? queue_for(p, tctx, only_cpu) : 0;
+	is_avx = only_cpu < 0 && is_avx_queue(id);
 	if (may_find_idle(only_cpu, enq_flags) &&
-	    goes_to(p, pick_idle_of(p, id, only_cpu), is_avx_queue(id), enq_flags))
+	    goes_to(p, pick_idle_of(p, id, only_cpu), is_avx, enq_flags))
 		return;
 
 	queue = lookup_queue(id);
@@ -238,7 +240,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 		move_to_queue(tctx, id, old, queue);
 
 	load = load_of(queue);
-	slice = turn_of(is_avx_queue(id), slice_for(&load));
+	slice = turn_of(is_avx, slice_for(&load));
 	tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
 	tctx->queued_at = scx_bpf_now();
 	due = due_of(tctx->vtime, queue->clock, tctx->queued_at, p->scx.weight, &load);
@@ -252,7 +254,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (only_cpu >= 0) {
 		stat_add(queued_private, 1);
-	} else if (is_avx_queue(id)) {
+	} else if (is_avx) {
 		/* The CPU that @p leaves has just decided who is next there. */
 		preempt_avx_core_for(p,
 				     enq_flags & SCX_ENQ_WAKEUP ? -1 : bpf_get_smp_processor_id());
