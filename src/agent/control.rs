@@ -146,9 +146,12 @@ fn write_line(mut stream: &UnixStream, message: &impl Serialize) -> Result<()> {
     Ok(stream.write_all(&line)?)
 }
 
-/// Asks the scheduler that runs in another process.
+/// Asks the scheduler that runs in another process. That it refuses is an error.
 pub fn ask(request: &Request) -> Result<Answer> {
-    ask_at(Path::new(SOCKET), request)
+    match ask_at(Path::new(SOCKET), request)? {
+        Answer::Refused(why) => bail!("{why}"),
+        answer => Ok(answer),
+    }
 }
 
 fn ask_at(path: &Path, request: &Request) -> Result<Answer> {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The Rust face of the BPF programs: generated types and the skeleton.
 
+pub mod places;
+
 /// Types and constants of `intf.h`.
 #[allow(dead_code, non_camel_case_types, non_upper_case_globals)]
 pub mod intf {

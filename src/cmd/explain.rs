@@ -3,14 +3,13 @@
 
 use anyhow::{Result, bail};
 
-use super::print;
+use super::{print, print_json};
 use crate::agent::control::{self, Answer, Request};
 
 pub fn run(thread: i32, as_json: bool) -> Result<()> {
     match control::ask(&Request::Explain(thread))? {
-        Answer::Explanation(it) if as_json => print(&(serde_json::to_string_pretty(&it)? + "\n")),
+        Answer::Explanation(it) if as_json => print_json(&it),
         Answer::Explanation(it) => print(&it.to_string()),
-        Answer::Refused(why) => bail!("{why}"),
         other => bail!("this is no explanation: {other:?}"),
     }
 }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use scx_utils::init_libbpf_logging;
+use serde::Serialize;
 use tracing::Level;
 
 pub fn log_to_stderr(verbose: bool) {
@@ -33,6 +34,11 @@ pub fn log_to_stderr(verbose: bool) {
 /// An answer, as it is.
 fn print(text: &str) -> Result<()> {
     io::stdout().write_all(text.as_bytes()).context("cannot print the answer")
+}
+
+/// The same for programs.
+fn print_json(answer: &impl Serialize) -> Result<()> {
+    print(&(serde_json::to_string_pretty(answer)? + "\n"))
 }
 
 /// A flag that SIGINT, SIGTERM and SIGHUP raise.

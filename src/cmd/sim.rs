@@ -4,10 +4,11 @@
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use super::print;
+use super::{print, print_json};
+use crate::agent::policy;
 use crate::sim::machine::Topology;
 use crate::sim::model::Model;
-use crate::sim::scenario::{self, Outcome, VARIANTS};
+use crate::sim::scenario::{self, Outcome, VARIANTS, Variant};
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -54,7 +55,7 @@ pub fn run(options: &Options) -> Result<()> {
         ))?;
     }
     for variant in &VARIANTS {
-        let outcome = scenario::nginx(&model, &topology, variant, options.seconds, options.seed)
+        let outcome = variant_on(&model, &topology, variant, options)
             .with_context(|| format!("{}: the model found a mistake", variant.name))?;
         outcomes.push(outcome);
         if !options.json {
@@ -62,9 +63,20 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     if options.json {
-        print(&(serde_json::to_string_pretty(&outcomes)? + "\n"))?;
+        print_json(&outcomes)?;
     }
     Ok(())
+}
+
+fn variant_on(
+    model: &Model,
+    topology: &Topology,
+    variant: &Variant,
+    options: &Options,
+) -> Result<Outcome> {
+    let settings: Vec<String> = variant.settings.iter().map(|set| (*set).to_owned()).collect();
+    let policy = policy::turned(policy::standard(), &settings)?;
+    scenario::nginx(model, topology, variant, &policy, options.seconds, options.seed)
 }
 
 /// The last of them, measured by the first.

@@ -3,16 +3,13 @@
 
 use anyhow::{Result, bail};
 
-use super::print;
+use super::{print, print_json};
 use crate::agent::control::{self, Answer, Request};
 
 pub fn run(as_json: bool) -> Result<()> {
     match control::ask(&Request::Status)? {
-        Answer::Status(status) if as_json => {
-            print(&(serde_json::to_string_pretty(&status)? + "\n"))
-        }
+        Answer::Status(status) if as_json => print_json(&status),
         Answer::Status(status) => print(&status.to_string()),
-        Answer::Refused(why) => bail!("{why}"),
         other => bail!("this is no status: {other:?}"),
     }
 }

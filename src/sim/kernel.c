@@ -77,11 +77,6 @@ const char *sim_error(void)
 	return error[0] ? error : NULL;
 }
 
-u32 sim_nr_cpus(void)
-{
-	return nr_cpus;
-}
-
 void sim_set_time(u64 now)
 {
 	now_ns = now;
@@ -906,9 +901,6 @@ static void reset_scheduler(void)
 	sim_maps_reset();
 	forget_masks();
 }
-
-void sim_tell_scheduler(u32 nr_cpus, u32 nr_llcs, u32 cpus_per_core, u32 tier,
-			const struct sim_topology *topology);
 
 void sim_reset(u32 number, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 	       const struct sim_topology *topology, const struct avx_policy_in_force *policy)

@@ -44,7 +44,6 @@ struct sim_task {
 	u64 waits_since;
 	u64 moves;
 	void *storage[SIM_STORAGES];
-	void *user; /* of the engine */
 };
 
 struct sim_topology {
@@ -87,6 +86,7 @@ bool sim_is_avx_core(u32 cpu);
 
 /* Between these files. */
 void sim_maps_reset(void);
-u32 sim_nr_cpus(void);
+void sim_tell_scheduler(u32 nr_cpus, u32 nr_llcs, u32 cpus_per_core, u32 tier,
+			const struct sim_topology *topology);
 
 #endif /* SIM_KERNEL_H */

@@ -2,6 +2,7 @@
 //! One workload on one modelled machine, under several policies.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
@@ -12,10 +13,11 @@ use super::kernel::Kernel;
 use super::machine::{Machine, Place, Topology};
 use super::model::{Kind, Model};
 use super::workload::{Cipher, Worker};
-use crate::agent::policy;
 use crate::bpf::intf::{
-    avx_policy_in_force, avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_topology,
+    avx_policy, avx_policy_in_force, avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP,
+    avx_topology,
 };
+use crate::bpf::places::name_by_first_cpu;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -58,7 +60,8 @@ pub struct Variant {
     pub name: &'static str,
     pub cipher: Cipher,
     tier: avx_tier,
-    settings: &'static [&'static str],
+    /// What is not as in the standard policy.
+    pub settings: &'static [&'static str],
 }
 
 /// What is compared: the first one is what the others are measured by.
@@ -106,13 +109,12 @@ pub fn nginx(
     model: &Model,
     topology: &Topology,
     variant: &Variant,
+    policy: &avx_policy,
     seconds: u64,
     seed: u64,
 ) -> Result<Outcome> {
     let places = places(topology);
-    let settings: Vec<String> = variant.settings.iter().map(|set| (*set).to_owned()).collect();
-    let policy = policy::turned(policy::standard(), &settings)?;
-    let in_force = avx_policy_in_force { generation: 1, checksum: 0, policy };
+    let in_force = avx_policy_in_force { generation: 1, checksum: 0, policy: *policy };
     let kernel = Kernel::boot(&places, variant.tier, &in_force)?;
     let hardware = Modelled { machine: Machine::new(model, topology.clone()), changed: Vec::new() };
     let mut engine = Engine::new(kernel, hardware, COSTS);
@@ -151,28 +153,15 @@ pub fn nginx(
 
 /// What the agent would read of the machine, and each CPU's sibling.
 fn places(topology: &Topology) -> Vec<(avx_topology, u32)> {
-    let first = |same: &dyn Fn(&Place) -> bool| {
-        topology.cpus.iter().position(same).unwrap_or_default() as u32
+    let cpus = &topology.cpus;
+    let is_same_core = |a: &Place, b: &Place| (a.socket, a.core) == (b.socket, b.core);
+    let core = |it: &Place| cpus.iter().position(|other| is_same_core(other, it)).unwrap_or(0);
+    let sibling = |cpu: u32| {
+        let mut others = (0..).zip(cpus).filter(|(other, _)| *other != cpu);
+        let found = others.find(|(_, other)| is_same_core(other, &cpus[cpu as usize]));
+        found.map_or(cpu, |(other, _)| other)
     };
-    let llcs: Vec<usize> = topology.cpus.iter().map(|place| place.llc).collect();
-    let next_llc = |llc: usize| {
-        let next = llcs.iter().filter(|other| **other > llc).min().or(llcs.iter().min());
-        first(&|place| Some(&place.llc) == next)
-    };
-    let place = |(cpu, it): (usize, &Place)| {
-        let is_same_core = |other: &Place| (other.socket, other.core) == (it.socket, it.core);
-        let sibling =
-            topology.cpus.iter().enumerate().position(|(n, other)| n != cpu && is_same_core(other));
-        let place = avx_topology {
-            core: first(&is_same_core),
-            llc: first(&|other| other.llc == it.llc),
-            node: first(&|other| other.socket == it.socket),
-            next_llc: next_llc(it.llc),
-            core_cpus: topology.cpus.iter().filter(|other| is_same_core(other)).count() as u32,
-            online: 1,
-            usable: 1,
-        };
-        (place, sibling.unwrap_or(cpu) as u32)
-    };
-    topology.cpus.iter().enumerate().map(place).collect()
+    let groups = (0..).zip(cpus.iter().map(|it| [core(it), it.llc, it.socket])).collect();
+    let places = name_by_first_cpu(&groups, &BTreeSet::new());
+    places.into_iter().map(|(cpu, place)| (place, sibling(cpu))).collect()
 }

@@ -3,13 +3,19 @@
 
 use super::machine::Topology;
 use super::model::Model;
-use super::scenario::{Outcome, VARIANTS, nginx};
+use super::scenario::{Outcome, VARIANTS, Variant, nginx};
+use crate::agent::policy;
 
 /// Ten cores with two threads each of the processor of the published test.
 fn outcomes(seconds: u64) -> Vec<Outcome> {
     let model = Model::named("i9-7940x").unwrap();
     let topology = Topology::regular(1, 1, 10, 2);
-    VARIANTS.iter().map(|it| nginx(&model, &topology, it, seconds, 1).unwrap()).collect()
+    let outcome = |it: &Variant| {
+        let settings: Vec<String> = it.settings.iter().map(|set| (*set).to_owned()).collect();
+        let policy = policy::turned(policy::standard(), &settings).unwrap();
+        nginx(&model, &topology, it, &policy, seconds, 1).unwrap()
+    };
+    VARIANTS.iter().map(outcome).collect()
 }
 
 #[test]

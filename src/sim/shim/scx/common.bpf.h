@@ -15,9 +15,6 @@
 
 #include "../../../bpf/intf.h"
 
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
 typedef int pid_t;
 
 #define __noinline __attribute__((__noinline__))
@@ -26,7 +23,6 @@ typedef int pid_t;
 #define __kptr
 #define __arg_trusted
 #define __arg_nonnull
-#define __arg_ctx
 #define SEC(name)
 #define private(name)
 
@@ -166,7 +162,6 @@ struct sched_ext_ops {
 #define SCX_ENQ_WAKEUP 1ULL
 #define SCX_ENQ_HEAD (1ULL << 4)
 #define SCX_ENQ_CPU_SELECTED (1ULL << 10)
-#define SCX_ENQ_PREEMPT (1ULL << 32)
 #define SCX_ENQ_LAST (1ULL << 41)
 
 #define SCX_DSQ_FLAG_BUILTIN (1ULL << 63)
