@@ -22,7 +22,7 @@ pub fn cpu_stats(skel: &BpfSkel<'_>) -> Result<Vec<avx_cpu_stats>> {
     per_cpu.iter().map(|bytes| parse(bytes)).collect()
 }
 
-pub fn role(skel: &BpfSkel<'_>, cpu: u32) -> Result<avx_cpu_role> {
+fn look_at_role(skel: &BpfSkel<'_>, cpu: u32) -> Result<avx_cpu_role> {
     let bytes = skel
         .maps
         .cpu_roles
@@ -31,12 +31,12 @@ pub fn role(skel: &BpfSkel<'_>, cpu: u32) -> Result<avx_cpu_role> {
     parse(&bytes.with_context(|| format!("the kernel knows no CPU {cpu}"))?)
 }
 
-/// The same, and not while it is being written: then a time might be counted twice, and be less
-/// the next time. Whoever sums up needs two looks that agree, and few are needed for that.
-pub fn settled_role(skel: &BpfSkel<'_>, of: u32) -> Result<avx_cpu_role> {
-    let mut last = role(skel, of)?;
+/// Not while it is being written: then a time might be counted twice, and be less the next time.
+/// So two looks have to agree, and few are needed for that.
+pub fn role(skel: &BpfSkel<'_>, of: u32) -> Result<avx_cpu_role> {
+    let mut last = look_at_role(skel, of)?;
     for _ in 0..3 {
-        let again = role(skel, of)?;
+        let again = look_at_role(skel, of)?;
         let is_settled = (again.changes, again.since) == (last.changes, last.since);
         if is_settled && again.avx_ns == last.avx_ns {
             return Ok(again);

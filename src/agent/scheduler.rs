@@ -26,7 +26,7 @@ use super::preflight::Tier;
 use super::stats::{self, Metrics, Server};
 use super::status::{self, Status, seconds};
 use super::{books, hints, topology};
-use crate::bpf::intf;
+use crate::bpf::intf::{self, avx_cpu_role};
 use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
 use crate::{NAME, version};
 
@@ -160,7 +160,7 @@ impl<'a> Scheduler<'a> {
     fn end(&mut self, exporter: &mut Exporter) -> Result<Ended> {
         drop(self.link.take());
         exporter.detached();
-        match self.sums() {
+        match self.roles().and_then(|roles| self.sums(&roles)) {
             Ok(sums) => exporter.keep(sums),
             Err(error) => warn!("metrics begin at zero again: {error:#}"),
         }
@@ -189,7 +189,7 @@ impl<'a> Scheduler<'a> {
         let metrics = self.now()?.with(&per_cpu);
         // Times of roles are those of the scheduler's clock, which it last read then.
         let now_ns = self.variables()?.looked_at;
-        let cpu = |cpu: &u32| Ok(status::Cpu::new(*cpu, &books::role(&self.skel, *cpu)?, now_ns));
+        let cpu = |(cpu, it): &(u32, avx_cpu_role)| status::Cpu::new(*cpu, it, now_ns);
         Ok(Status {
             version: version(),
             tier: self.tier.name().to_owned(),
@@ -201,21 +201,20 @@ impl<'a> Scheduler<'a> {
             scalar_s: seconds(metrics.scalar_ns),
             low_clock_on_scalar_cpus_s: seconds(metrics.lowered_ns),
             low_clock_on_avx_cores_s: seconds(metrics.lowered_avx_ns),
-            cpus: self.cpus.iter().map(cpu).collect::<Result<_>>()?,
+            cpus: self.roles()?.iter().map(cpu).collect(),
             waits: status::waits_of(&per_cpu),
             cgroups: status::name_cgroups(books::cgroups(&self.skel)),
         })
     }
 
     fn snapshot(&self, in_force: &InForce) -> Result<Snapshot> {
-        let is_avx_core =
-            |cpu: &u32| Ok((*cpu, status::is_avx_core(&books::role(&self.skel, *cpu)?)));
+        let roles = self.roles()?;
         Ok(Snapshot {
-            sums: self.sums()?,
+            sums: self.sums(&roles)?,
             now: Now {
                 tier: self.tier.name(),
                 generation: in_force.generation,
-                cpus: self.cpus.iter().map(is_avx_core).collect::<Result<_>>()?,
+                cpus: roles.iter().map(|(cpu, it)| (*cpu, status::is_avx_core(it))).collect(),
                 avx_cores: self.variables()?.nr_avx_cpus.into(),
             },
             restarts: 0,
@@ -223,22 +222,25 @@ impl<'a> Scheduler<'a> {
     }
 
     /// What was counted since the scheduler was loaded.
-    fn sums(&self) -> Result<Sums> {
+    fn sums(&self, roles: &[(u32, avx_cpu_role)]) -> Result<Sums> {
         let per_cpu = books::cpu_stats(&self.skel)?;
         // As in the status.
         let now_ns = self.variables()?.looked_at;
-        let as_avx_core = |cpu: &u32| {
-            let role = books::settled_role(&self.skel, *cpu)?;
-            Ok((*cpu, status::as_avx_core_ns(&role, now_ns)))
-        };
+        let as_avx_core =
+            |(cpu, it): &(u32, avx_cpu_role)| (*cpu, status::as_avx_core_ns(it, now_ns));
         Ok(Sums {
             counters: self.now()?.with(&per_cpu),
             waits: status::waits_of(&per_cpu),
-            as_avx_core_ns: self.cpus.iter().map(as_avx_core).collect::<Result<_>>()?,
+            as_avx_core_ns: roles.iter().map(as_avx_core).collect(),
             cgroups: books::cgroups(&self.skel)
                 .map(|(id, book)| (id, Work { avx_ns: book.avx_ns, scalar_ns: book.scalar_ns }))
                 .collect(),
         })
+    }
+
+    fn roles(&self) -> Result<Vec<(u32, avx_cpu_role)>> {
+        let role = |cpu: &u32| Ok((*cpu, books::role(&self.skel, *cpu)?));
+        self.cpus.iter().map(role).collect()
     }
 
     fn variables(&self) -> Result<&types::bss> {

@@ -24,7 +24,6 @@ pub const BOUNDARIES: [&str; intf::avx_boundary_NR_BOUNDARIES as usize] =
 const VERDICTS: [&str; intf::avx_verdict_NR_VERDICTS as usize] =
     ["wide", "light", "detection", "restore", "other"];
 
-const FIRST_BUCKET_NS: u64 = 1024;
 const AVX: usize = 2;
 
 /// Where cgroups have their names.
@@ -140,7 +139,7 @@ pub fn waits_of(per_cpu: &[avx_cpu_stats]) -> BTreeMap<String, Waits> {
         let mut waits = Waits::default();
         for bucket in 0..intf::avx_limits_AVX_WAIT_BUCKETS as usize {
             let count: u64 = per_cpu.iter().map(|cpu| cpu.waits[class][bucket]).sum();
-            waits.below_ns.push(FIRST_BUCKET_NS << bucket);
+            waits.below_ns.push(u64::from(intf::avx_limits_AVX_WAIT_FIRST_NS) << bucket);
             waits.counts.push(count * scale);
         }
         waits
@@ -212,20 +211,16 @@ fn cgroup_paths(root: &Path) -> BTreeMap<u64, String> {
 
 impl fmt::Display for Status {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let avx_cores: Vec<u32> =
-            self.cpus.iter().filter(|cpu| cpu.is_avx_core).map(|cpu| cpu.cpu).collect();
+        let avx_cores = self.cpus.iter().filter(|cpu| cpu.is_avx_core).map(|cpu| cpu.cpu);
+        let nr_avx_cores = avx_cores.clone().count();
         writeln!(out, "scx_avxspec {}, tier {}: {}", self.version, self.tier, self.why)?;
         writeln!(out, "policy {}, for {:.0} s", self.generation, self.runs_for_s)?;
         writeln!(
             out,
             "AVX cores: {} of {} CPUs ({}), {} changes",
-            avx_cores.len(),
+            nr_avx_cores,
             self.cpus.len(),
-            if avx_cores.is_empty() {
-                "none".to_owned()
-            } else {
-                cpulist::format(avx_cores.clone())
-            },
+            if nr_avx_cores == 0 { "none".to_owned() } else { cpulist::format(avx_cores) },
             self.cpus.iter().map(|cpu| cpu.role_changes).sum::<u64>(),
         )?;
         writeln!(

@@ -11,12 +11,9 @@
 
 #include "arithmetic.bpf.h"
 
-/* The first one is for less than this, and each for twice as much as the one before. */
-#define FIRST_BUCKET_NS 1024
-
 static __always_inline u32 wait_bucket(u64 wait_ns)
 {
-	u64 left = wait_ns / FIRST_BUCKET_NS;
+	u64 left = wait_ns / AVX_WAIT_FIRST_NS;
 	u32 bucket = 0;
 
 	for (u32 step = 32; step; step /= 2) {
@@ -34,7 +31,7 @@ static __always_inline u32 wait_bucket(u64 wait_ns)
  */
 static __always_inline bool is_sampled(u64 ran)
 {
-	return !(ran / FIRST_BUCKET_NS % AVX_WAITS_SAMPLED);
+	return !(ran / AVX_WAIT_FIRST_NS % AVX_WAITS_SAMPLED);
 }
 
 /* Of the time since the last AVX work, for how long the clock was low. */

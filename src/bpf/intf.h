@@ -33,7 +33,10 @@ enum avx_limits {
 	AVX_SLICE_MIN_NS = 1 * 1000 * 1000,
 	/* The weight of a task at nice 0. The kernel's range is 1 to 10000. */
 	AVX_WEIGHT_NORMAL = 100,
-	/* Buckets of the histograms of waits: the last one for 0.5 s and more. */
+	/* Buckets of the histograms of waits: the first one is for less than so many
+	 * nanoseconds, each for twice as much as the one before, and the last one for
+	 * 0.5 s and more. */
+	AVX_WAIT_FIRST_NS = 1024,
 	AVX_WAIT_BUCKETS = 21,
 	/* Of the waits of tasks that are none of the AVX tasks, one in so many counts. */
 	AVX_WAITS_SAMPLED = 64,
@@ -378,9 +381,8 @@ struct avx_cpu_stats {
 	u64 loud_starts;    /* ... or not, since they may need x86-64-v4 */
 	u64 policies_read;  /* times that a policy was looked up, if they are checked, */
 	u64 policies_torn;  /* ... and was not what the agent wrote */
-	/* How long tasks waited in queues, by their class: the first bucket is for less
-	 * than 1024 ns, and each for twice as much as the one before. All AVX tasks are
-	 * in it, and of the others one in AVX_WAITS_SAMPLED. */
+	/* How long tasks waited in queues, by their class: all AVX tasks, and of the others
+	 * one in AVX_WAITS_SAMPLED. */
 	u64 waits[NR_CLASSES][AVX_WAIT_BUCKETS];
 };
 

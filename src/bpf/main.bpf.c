@@ -350,7 +350,7 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
 
 	if (!tctx)
 		return;
-	at = (struct avx_moment){ .ran = p->se.sum_exec_runtime, .now = scx_bpf_now() };
+	at = accounted_moment_of(p);
 	if (is_wide)
 		saw_wide_vectors(p, tctx, &at);
 	if (!samples_saved())

@@ -383,18 +383,21 @@ __noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role)
 	return mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
 }
 
+/* Whether any of these CPUs idles now. */
+static __always_inline bool is_any_idle_in(const struct cpumask *mask)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool is_any = bpf_cpumask_intersects(mask, idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return is_any;
+}
+
 __noinline bool has_idle_in(struct task_struct *p __arg_trusted, u32 role)
 {
 	const struct cpumask *mask = allowed_in(p, role);
-	const struct cpumask *idle;
-	bool has;
 
-	if (!mask)
-		return false;
-	idle = scx_bpf_get_idle_cpumask();
-	has = bpf_cpumask_intersects(mask, idle);
-	scx_bpf_put_idle_cpumask(idle);
-	return has;
+	return mask && is_any_idle_in(mask);
 }
 
 /* How many CPUs are tried for one that can be interrupted. */
@@ -424,12 +427,9 @@ __noinline int preempt_avx_core_for(struct task_struct *p __arg_trusted, s32 spa
 /* Whether a scalar CPU idles now. */
 __noinline bool has_idle_scalar(void)
 {
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	struct bpf_cpumask *scalar = scalar_cpus;
-	bool found = scalar && bpf_cpumask_intersects(idle, cast_mask(scalar));
 
-	scx_bpf_put_idle_cpumask(idle);
-	return found;
+	return scalar && is_any_idle_in(cast_mask(scalar));
 }
 
 /* A scalar CPU is about to idle: what runs on an AVX core may go there. */

@@ -60,7 +60,7 @@ __noinline int saw_saved(struct task_struct *p __arg_trusted, bool is_wide)
 
 	if (!tctx)
 		return 0;
-	at = (struct avx_moment){ .ran = p->se.sum_exec_runtime, .now = scx_bpf_now() };
+	at = accounted_moment_of(p);
 	if (!is_wide)
 		ends_phase(p, tctx, BOUNDARY_UNUSED, &at);
 	else if (!was_seen_at(&tctx->habit, at.ran))

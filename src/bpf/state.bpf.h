@@ -231,12 +231,10 @@ static void set_runs_avx(struct cpu_ctx *cctx, bool runs_avx, u64 now)
 		set_misused(cctx, false);
 }
 
-static void set_runs_avx_here(bool runs_avx, u64 now)
+/* This moment in the life of @p, up to which the kernel has just accounted for it. */
+static __always_inline struct avx_moment accounted_moment_of(const struct task_struct *p)
 {
-	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
-
-	if (cctx)
-		set_runs_avx(cctx, runs_avx, now);
+	return (struct avx_moment){ .ran = p->se.sum_exec_runtime, .now = scx_bpf_now() };
 }
 
 static bool is_avx_cpu(s32 cpu)

@@ -265,6 +265,7 @@ static void end_quiet(struct task_struct *p, struct task_ctx *tctx)
 SEC("?fmod_ret/bpf_hidden_xfeature_used")
 int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 {
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *tctx = lookup_task(p);
 	struct avx_process *process = lookup_process(p);
@@ -272,7 +273,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	struct avx_moment at;
 	int verdict;
 
-	if (!tctx || !process || !policy)
+	if (!cctx || !tctx || !process || !policy)
 		return 0;
 
 	verdict = verdict_at(tctx, regs->ip, trapnr);
@@ -293,8 +294,8 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	if (tctx->habit.class != CLASS_AVX || !is_worth_a_phase(p, tctx, process, policy, &at))
 		return 0;
 	begin_phase(p, tctx, policy, verdict == VERDICT_WIDE ? CAUSE_FAULT : CAUSE_MIXED, &at);
-	set_runs_avx_here(true, at.now);
-	if (is_avx_cpu(bpf_get_smp_processor_id()))
+	set_runs_avx(cctx, true, at.now);
+	if (cctx->role == ROLE_AVX)
 		return 0;
 	/* Whether it may move is asked when it is to be scheduled, and once. */
 	tctx->book.sent_to_avx++;
@@ -305,11 +306,12 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 SEC("?fmod_ret/bpf_syscall_done")
 int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 {
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *tctx = lookup_task(p);
 	struct avx_moment at;
 
-	if (!tctx)
+	if (!cctx || !tctx)
 		return 0;
 	if (tctx->quiet_until) {
 		if (regs->orig_ax == SYS_ARCH_PRCTL && regs->di == ARCH_SET_FS)
@@ -319,9 +321,9 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 	at = moment_of(p);
 	if (!ends_phase(p, tctx, BOUNDARY_SYSCALL, &at))
 		return 0;
-	set_runs_avx_here(false, at.now);
+	set_runs_avx(cctx, false, at.now);
 	hide_or_show(p, tctx, &at);
-	if (!is_avx_cpu(bpf_get_smp_processor_id()))
+	if (cctx->role != ROLE_AVX)
 		return 0;
 	tctx->book.sent_to_scalar++;
 	return 1;
@@ -344,6 +346,7 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 	tctx->hidden = false;
 	tctx->hinted = false;
 	tctx->quiet_until = 0;
+	tctx->ended_at = 0;
 	bpf_task_storage_delete(&hints, p);
 	look_for_name(p, process, policy);
 	return 0;

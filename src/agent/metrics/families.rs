@@ -94,6 +94,11 @@ impl Family {
     }
 }
 
+/// What was counted, without a copy: there is a reader for each of it.
+fn counters(facts: &Facts) -> &Metrics {
+    &facts.view.snapshot.sums.counters
+}
+
 /// In the order in which they are told.
 pub fn all() -> Vec<Family> {
     let parts = [about_the_scheduler(), counted(), about_cpus(), about_cgroups(), own()];
@@ -105,7 +110,6 @@ fn about_the_scheduler() -> Vec<Family> {
         let tier = facts.view.snapshot.now.tier.to_owned();
         vec![(vec![("version", version()), ("tier", tier)], Value::Info)]
     };
-    let metrics = |facts: &Facts| facts.view.snapshot.sums.counters.clone();
     let switches = |facts: &Facts| facts.view.snapshot.now.generation.saturating_sub(1);
     let help = "what runs, and by what it finds out about AVX work";
     vec![
@@ -129,13 +133,13 @@ fn about_the_scheduler() -> Vec<Family> {
             "times that the scheduler was loaded anew because a CPU came or went",
             |facts| Value::Count(facts.view.snapshot.restarts),
         ),
-        Family::counter("avxspec_attached_seconds", "time that it scheduled", move |facts| {
-            Value::Ns(metrics(facts).interval_ns)
+        Family::counter("avxspec_attached_seconds", "time that it scheduled", |facts| {
+            Value::Ns(counters(facts).interval_ns)
         }),
         Family::counter(
             "avxspec_busy_seconds",
             "time that the CPUs were busy meanwhile, as the kernel accounts for it",
-            move |facts| Value::Ns(metrics(facts).run_ns),
+            |facts| Value::Ns(counters(facts).run_ns),
         ),
     ]
 }
@@ -144,16 +148,15 @@ fn about_the_scheduler() -> Vec<Family> {
 fn counted() -> Vec<Family> {
     let family = |counter: &'static crate::agent::stats::Counter| {
         let of = counter.of;
-        let counters = |facts: &Facts| -> Metrics { facts.view.snapshot.sums.counters.clone() };
         match counter.name.strip_suffix("_ns") {
             Some(name) => Family::counter(
                 &format!("avxspec_{name}_seconds"),
                 &counter.meaning.replace(", in nanoseconds", ""),
-                move |facts| Value::Ns(of(&counters(facts))),
+                move |facts| Value::Ns(of(counters(facts))),
             ),
             None => {
                 Family::counter(&format!("avxspec_{}", counter.name), counter.meaning, move |f| {
-                    Value::Count(of(&counters(f)))
+                    Value::Count(of(counters(f)))
                 })
             }
         }

@@ -4,10 +4,11 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::phases_guest;
 use crate::ensure_eq;
 use crate::suite::counts::counts_of;
-use crate::suite::{Test, scheduler_guest, script};
-use crate::vm::{Bochs, Flavour, in_repository, program};
+use crate::suite::{Test, script};
+use crate::vm::{Bochs, Flavour};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -33,8 +34,7 @@ fn seconds(hundreds: u64) -> f64 {
 }
 
 fn books_tell_what_programs_did() -> Result<()> {
-    let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
-        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+    let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .command(&script(&format!(
             "start_scheduler --set sizing=static --set avx-cpus=1 --set return=syscall
              mkdir /sys/fs/cgroup/books
@@ -78,8 +78,7 @@ fn books_tell_what_programs_did() -> Result<()> {
 
 /// Two that do nothing but wide work take turns on one AVX core, and each turn is a phase.
 fn turns_are_as_long_as_the_policy_says() -> Result<()> {
-    let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
-        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+    let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .command(&script(
             "start_scheduler --set sizing=static --set avx-cpus=1 --set only-where-it-pays=off \
                  --set return=switch --set avx-slice=2ms

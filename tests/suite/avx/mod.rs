@@ -16,7 +16,7 @@ use super::{Test, scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::census::Row;
 use crate::vm::process::text_of;
-use crate::vm::{Bochs, Flavour, census, in_repository, program};
+use crate::vm::{Bochs, Flavour, Guest, census, in_repository, program};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -71,6 +71,13 @@ const CPUS: usize = 4;
 /// With one of them, and nobody there: CPUs with high numbers come first.
 const AVX_CPU: usize = 3;
 
+/// With what does AVX work, and what counts it.
+fn phases_guest(machine: Bochs, flavour: Flavour) -> Result<Guest> {
+    Ok(scheduler_guest(machine, flavour)?
+        .program(&census::oraclectl()?)
+        .program(&program::compile(&in_repository("tests/avx/phases.c"))?))
+}
+
 const WIDE: [&str; 2] = ["v512_light", "v512_heavy"];
 
 /// As many threads as CPUs alternate between scalar work, 512-bit work and a system
@@ -78,9 +85,7 @@ const WIDE: [&str; 2] = ["v512_light", "v512_heavy"];
 /// the first of them, with one AVX core and this policy. On the emulator's clock a move takes
 /// twenty times as long as on a server, so that it does not pay.
 fn alternate(policy: &str, more: &str) -> Result<Vec<Row>> {
-    let outcome = scheduler_guest(Bochs::cpus(CPUS), Flavour::Patched)?
-        .program(&census::oraclectl()?)
-        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+    let outcome = phases_guest(Bochs::cpus(CPUS), Flavour::Patched)?
         .command(&script(&format!(
             "start_scheduler --set sizing=static --set avx-cpus=1 --set only-where-it-pays=off \
                  {policy}
@@ -193,9 +198,7 @@ fn a_switch_may_end_a_phase() -> Result<()> {
 /// As many threads as CPUs, that do nothing but wide work, and one AVX core: three wait, and
 /// three CPUs idle, for a second. Then there is wide work on all of them.
 fn all_wide_work_is_left_alone() -> Result<()> {
-    let outcome = scheduler_guest(Bochs::cpus(CPUS), Flavour::Patched)?
-        .program(&census::oraclectl()?)
-        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+    let outcome = phases_guest(Bochs::cpus(CPUS), Flavour::Patched)?
         .command(&script(
             "start_scheduler --set sizing=static --set avx-cpus=1
              phases 4 1 0 1000000000 & phases=$!
@@ -317,8 +320,7 @@ const SWITCHES: u64 = 1000;
 /// At random, while threads alternate between scalar and wide work. Each decision computes the
 /// checksum of what it read; what is refused changes nothing.
 fn policies_are_switched_live() -> Result<()> {
-    let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
-        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+    let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .program(&program::compile(&in_repository("tests/avx/switch_policies.c"))?)
         .command(&script(&format!(
             "start_scheduler --check-policies --stats 0.5 --set return=syscall

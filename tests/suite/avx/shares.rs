@@ -4,10 +4,10 @@
 use anyhow::{Result, ensure};
 
 use super::occupancy::looks_at;
-use super::{CPUS, user_rows, wide_work};
+use super::{CPUS, phases_guest, user_rows, wide_work};
 use crate::suite::counts::counts_of;
-use crate::suite::{scheduler_guest, script};
-use crate::vm::{Bochs, Flavour, Guest, census, in_repository, program};
+use crate::suite::script;
+use crate::vm::{Bochs, Flavour, Guest};
 
 /// What fraction of the wide instructions is executed on scalar CPUs, of a program that
 /// starts under the scheduler.
@@ -30,10 +30,7 @@ fn phases(threads: usize) -> String {
 }
 
 fn guest(machine: Bochs) -> Result<Guest> {
-    let guest = scheduler_guest(machine.at_a_servers_pace(), Flavour::Patched)?
-        .program(&census::oraclectl()?)
-        .program(&program::compile(&in_repository("tests/avx/phases.c"))?);
-    Ok(guest.limit(900))
+    Ok(phases_guest(machine.at_a_servers_pace(), Flavour::Patched)?.limit(900))
 }
 
 /// How often an AVX core does scalar work though a scalar CPU is idle, of all times that one

@@ -3,12 +3,12 @@
 
 use anyhow::{Result, ensure};
 
-use super::{CPUS, user_rows, wide_work};
+use super::{CPUS, phases_guest, user_rows, wide_work};
 use crate::ensure_eq;
 use crate::suite::counts::{Counts, counts_of};
 use crate::suite::{Test, scheduler_guest, script};
 use crate::vm::guest::Outcome;
-use crate::vm::{Bochs, Flavour, Qemu, census, in_repository, program};
+use crate::vm::{Bochs, Flavour, Qemu, in_repository, program};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -51,9 +51,7 @@ fn listed_cpus_are_avx_cores() -> Result<()> {
 /// Threads that do nothing but wide work and threads that do none, more than CPUs: each is
 /// switched out now and then, and what it has in its registers then is saved.
 fn long_wide_work() -> Result<()> {
-    let outcome = scheduler_guest(Bochs::cpus(CPUS), Flavour::Stock)?
-        .program(&census::oraclectl()?)
-        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+    let outcome = phases_guest(Bochs::cpus(CPUS), Flavour::Stock)?
         .command(&script(
             "start_scheduler --set sizing=static --set avx-cpus=2
              phases 2 1 0 1000000000 & wide=$!
