@@ -23,6 +23,7 @@ pub fn standard() -> avx_policy {
         scalar_penalty_ns: 20 * MS,
         stranded_ns: 50 * MS,
         steal_ns: 5 * MS,
+        avx_cores_for: intf::avx_served_SERVED_ALL.into(),
         classes: intf::avx_classes_CLASSES_AVX512.into(),
         sizing: intf::avx_sizing_method_SIZING_CONTROLLER.into(),
         avx_cpus: 2,
@@ -104,7 +105,14 @@ macro_rules! knob {
     };
 }
 
-const KNOBS: [Knob; 30] = [
+const KNOBS: [Knob; 31] = [
+    knob!(
+        "avx-cores-for",
+        avx_cores_for,
+        Choice(&["nobody", "hinted", "all"]),
+        "for whom there are AVX cores: nobody, so that AVX work is counted and nothing else is done; \
+         threads that say what their work is; or whoever does AVX work"
+    ),
     knob!(
         "classes",
         classes,

@@ -20,7 +20,7 @@ use crate::bpf::intf::{
 const CLASSES: [&str; intf::avx_class_NR_CLASSES as usize] = ["default", "scalar", "avx"];
 pub const CAUSES: [&str; intf::avx_cause_NR_CAUSES as usize] = ["fault", "mixed", "sample", "hint"];
 pub const BOUNDARIES: [&str; intf::avx_boundary_NR_BOUNDARIES as usize] =
-    ["syscall", "switch", "unused", "timeout", "hint", "does not pay"];
+    ["syscall", "switch", "unused", "timeout", "hint", "left alone"];
 const VERDICTS: [&str; intf::avx_verdict_NR_VERDICTS as usize] =
     ["wide", "light", "detection", "restore", "other"];
 

@@ -66,10 +66,15 @@ static __always_inline bool is_to_be_hidden(const struct avx_process *process,
 	       !is_left_alone(&process->worth, at->now);
 }
 
-/* Whether the operator named the program. Behind the last name there are empty ones. */
+/*
+ * Whether nothing is hidden from anybody, or the operator named this program. Behind the
+ * last name there are empty ones.
+ */
 static __always_inline bool is_never_hidden_from(const struct avx_policy *policy,
 						 const struct avx_name *program)
 {
+	if (!serves_all(policy))
+		return true;
 	for (u32 n = 0; n < AVX_NAMES_MAX; n++) {
 		const struct avx_name *name = &policy->never_hide[n];
 
@@ -154,9 +159,11 @@ static __always_inline bool is_kept(const struct avx_habit *habit, const struct 
 	return habit->mixed && used_wide_lately(habit, policy, ran);
 }
 
-/* Whether who gives this hint does AVX work. */
+/* Whether who gives this hint does AVX work, and AVX cores are for it. */
 static __always_inline bool is_hint_of_avx(const struct avx_policy *policy, u64 hint)
 {
+	if (policy->avx_cores_for == SERVED_NOBODY)
+		return false;
 	return hint == AVX_HINT_AVX512 ||
 	       (hint == AVX_HINT_AVX2_HEAVY && policy->classes == CLASSES_AVX512_AVX2_HEAVY);
 }

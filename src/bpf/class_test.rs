@@ -388,9 +388,14 @@ fn heavy_avx2_is_avx_work_if_the_policy_says_so() {
     let avx2_heavy = intf::avx_hint_value_AVX_HINT_AVX2_HEAVY.into();
     let standard = policy::standard();
     let larger = avx_policy { classes: both, ..standard };
-    let heard = |policy| [none, avx512, avx2_heavy, 7].map(|hint| avx_is_hint_of_avx(policy, hint));
+    let heard = |policy: &avx_policy| {
+        [none, avx512, avx2_heavy, 7].map(|hint| avx_is_hint_of_avx(policy, hint))
+    };
     assert_eq!(heard(&standard), [false, true, false, false]);
     assert_eq!(heard(&larger), [false, true, true, false]);
+    let served = |by: u32| avx_policy { avx_cores_for: by.into(), ..larger };
+    assert_eq!(heard(&served(intf::avx_served_SERVED_NOBODY)), [false; 4]);
+    assert_eq!(heard(&served(intf::avx_served_SERVED_HINTED)), [false, true, true, false]);
 }
 
 #[test]

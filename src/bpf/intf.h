@@ -106,6 +106,13 @@ enum avx_placement_method {
 	PLACEMENT_SPREAD, /* evenly over the nodes */
 };
 
+/* For whom there are AVX cores. */
+enum avx_served {
+	SERVED_NOBODY, /* AVX work is seen and counted, and nothing else is done */
+	SERVED_HINTED, /* threads that say what their work is */
+	SERVED_ALL,    /* whoever does AVX work */
+};
+
 /* What is AVX work. */
 enum avx_classes {
 	CLASSES_AVX512,
@@ -145,6 +152,8 @@ struct avx_policy {
 	 * cache that has work of its own: 0 to 1 s (ns) */
 	u64 steal_ns;
 
+	/* For whom there are AVX cores: enum avx_served */
+	u64 avx_cores_for;
 	/* What is AVX work: enum avx_classes. Of heavy AVX2 hints tell and nothing
 	 * else, for every program uses some AVX2 */
 	u64 classes;
@@ -253,7 +262,7 @@ enum avx_boundary {
 	BOUNDARY_UNUSED,  /* ... and used none at that moment, where more is not known */
 	BOUNDARY_TICK,	  /* time passed */
 	BOUNDARY_HINT,	  /* it said so */
-	BOUNDARY_ALONE,	  /* AVX cores do not pay for its program */
+	BOUNDARY_ALONE,	  /* AVX cores do not pay for its program, or are not for it */
 	NR_BOUNDARIES,
 };
 

@@ -30,10 +30,11 @@ struct avx_candidate {
 	bool busy;     /* somebody would have to move */
 };
 
-/* Whether the operator chose @cpu. */
+/* Whether the operator chose @cpu, and there are AVX cores at all. */
 static __always_inline bool is_listed(const struct avx_policy *policy, u32 cpu)
 {
-	return cpu < AVX_LIST_CPUS && policy->avx_cpu_list[cpu / 64] >> cpu % 64 & 1;
+	return policy->avx_cores_for != SERVED_NOBODY && cpu < AVX_LIST_CPUS &&
+	       policy->avx_cpu_list[cpu / 64] >> cpu % 64 & 1;
 }
 
 /* Some of its core are AVX cores, and some are not. */

@@ -221,4 +221,6 @@ fn what_the_operator_lists_is_listed() {
     let listed = listed.unwrap();
     let found: Vec<u32> = (0..2000).filter(|cpu| avx_is_listed(&listed, *cpu)).collect();
     assert_eq!(found, [1, 63, 64, 1023]);
+    let for_nobody = avx_policy { avx_cores_for: intf::avx_served_SERVED_NOBODY.into(), ..listed };
+    assert!(!(0..2000).any(|cpu| avx_is_listed(&for_nobody, cpu)));
 }

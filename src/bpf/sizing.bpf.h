@@ -160,6 +160,10 @@ static __always_inline u32 size_avx_set(struct avx_sizing *sizing, const struct 
 					const struct avx_demand *demand)
 {
 	sizing->now += demand->elapsed_ns;
+	if (policy->avx_cores_for == SERVED_NOBODY) {
+		sizing->nr_avx = 0;
+		return 0;
+	}
 	switch (policy->sizing) {
 	case SIZING_STATIC:
 		sizing->nr_avx = at_most(policy->avx_cpus, demand->nr_cpus);

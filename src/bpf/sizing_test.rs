@@ -321,6 +321,22 @@ fn the_published_method_takes_more_cores_of_a_machine_that_is_not_full() {
 }
 
 #[test]
+fn where_nobody_is_served_there_are_no_avx_cores() {
+    for sizing in [
+        intf::avx_sizing_method_SIZING_STATIC,
+        intf::avx_sizing_method_SIZING_SHARE,
+        intf::avx_sizing_method_SIZING_CONTROLLER,
+    ] {
+        let nobody = intf::avx_served_SERVED_NOBODY.into();
+        let policy = policy_with(|it| (it.sizing, it.avx_cores_for) = (sizing.into(), nobody));
+        let mut machine = Machine::new(policy, 40, 1);
+        machine.threads(40, STEP, STEP);
+        machine.run(SECOND);
+        assert_eq!(machine.sizing.nr_avx, 0);
+    }
+}
+
+#[test]
 fn a_fixed_number_stays_that() {
     let policy = policy_with(|policy| {
         policy.sizing = intf::avx_sizing_method_SIZING_STATIC.into();

@@ -121,17 +121,17 @@ static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_bo
 	return true;
 }
 
-/* What the process of a task paid for AVX cores, and whether they are worth it. */
+/* What the process of a task paid for AVX cores, and whether it is to use them. */
 static bool pays(struct task_ctx *tctx, struct avx_process *process,
 		 const struct avx_policy *policy, const struct avx_moment *at)
 {
 	weigh_wait(&process->worth, tctx->waited_ns);
 	tctx->waited_ns = 0;
 	judge_worth(&process->worth, policy, at->now);
-	return !is_left_alone(&process->worth, at->now);
+	return serves_all(policy) && !is_left_alone(&process->worth, at->now);
 }
 
-/* An AVX task goes on, or not as one if AVX cores do not pay for its process. */
+/* An AVX task goes on, or not as one if its process is not to use AVX cores. */
 static void reconsider(struct task_struct *p, struct task_ctx *tctx, const struct avx_moment *at)
 {
 	const struct avx_policy *policy = current_policy();

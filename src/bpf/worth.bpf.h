@@ -31,6 +31,12 @@
 /* What is lost has to be so much of one CPU to be worth a decision (1/1024). */
 #define WORTH_LEAST 10
 
+/* Whether AVX cores are for programs that only do AVX work, and say nothing of it. */
+static __always_inline bool serves_all(const struct avx_policy *policy)
+{
+	return policy->avx_cores_for == SERVED_ALL;
+}
+
 static __always_inline bool is_left_alone(const struct avx_worth *worth, u64 now)
 {
 	return now < worth->alone_until;
@@ -73,7 +79,7 @@ static __always_inline void judge_worth(struct avx_worth *worth, const struct av
 {
 	u64 elapsed = since(worth->window_at, now);
 
-	if (!policy->only_where_it_pays) {
+	if (!policy->only_where_it_pays || !serves_all(policy)) {
 		worth->alone_until = 0;
 		return;
 	}

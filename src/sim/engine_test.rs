@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduler at work, on machines whose clock never changes.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::engine::{COSTS, Engine, Hardware, Program, Step};
 use super::kernel::{Kernel, MASK_WORDS, Task};
 use super::model::Kind;
 use crate::agent::policy;
 use crate::bpf::intf::{
-    avx_policy_in_force, avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_topology,
+    avx_cpu_stats, avx_policy_in_force, avx_tier, avx_tier_AVX_TIER_OBSERVE,
+    avx_tier_AVX_TIER_TRAP, avx_topology,
 };
 
 const US: u64 = 1000;
@@ -66,10 +69,13 @@ fn machine(nr_cpus: u32, tier: avx_tier, settings: &[&str]) -> Engine<Steady> {
     Engine::new(Kernel::boot(&topology, tier, &in_force(settings)).unwrap(), Steady, COSTS)
 }
 
+/// Each policy is another one to the scheduler by its generation.
 fn in_force(settings: &[&str]) -> avx_policy_in_force {
+    static GENERATIONS: AtomicU64 = AtomicU64::new(1);
+    let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
     let settings: Vec<String> = settings.iter().map(|set| (*set).to_owned()).collect();
     let policy = policy::turned(policy::standard(), &settings).unwrap();
-    avx_policy_in_force { generation: 1, checksum: 0, policy }
+    avx_policy_in_force { generation, checksum: 0, policy }
 }
 
 #[test]
@@ -175,6 +181,33 @@ fn a_policy_takes_effect_while_it_runs() {
     engine.run_for(100 * MS).unwrap();
     let is_avx_core: Vec<bool> = (0..4).map(|cpu| engine.kernel().is_avx_core(cpu)).collect();
     assert_eq!(is_avx_core, [true, true, true, false]);
+}
+
+/// First it is only watched, then served, then watched again.
+#[test]
+fn who_is_only_watched_goes_on_as_if_nobody_watched() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["avx-cores-for=nobody"]);
+    let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
+    for _ in 0..4 {
+        engine.spawn(forever(&steps), 100);
+    }
+    let sum = |engine: &Engine<Steady>, of: fn(avx_cpu_stats) -> u64| -> u64 {
+        (0..4).map(|cpu| of(engine.kernel().stats(cpu))).sum()
+    };
+    let faults = |engine: &Engine<Steady>| sum(engine, |cpu| cpu.wide_faults);
+    engine.run_for(SECOND).unwrap();
+    assert_eq!((engine.kernel().nr_avx_cores(), faults(&engine)), (0, 0));
+    assert!(sum(&engine, |cpu| cpu.lowered_ns) > 0, "wide work was not seen");
+
+    engine.kernel_mut().set_policy(&in_force(&[]));
+    engine.run_for(SECOND).unwrap();
+    assert!(engine.kernel().nr_avx_cores() > 0 && faults(&engine) > 1000);
+
+    engine.kernel_mut().set_policy(&in_force(&["avx-cores-for=nobody"]));
+    engine.run_for(100 * MS).unwrap();
+    let before = faults(&engine);
+    engine.run_for(SECOND).unwrap();
+    assert_eq!((engine.kernel().nr_avx_cores(), faults(&engine)), (0, before));
 }
 
 /// All that CPUs were busy is in somebody's account.
