@@ -291,9 +291,38 @@ static s32 start_looking(void)
 	return err ?: bpf_timer_start(&timer->timer, 0, 0);
 }
 
+/* An empty mask to write to here, and to share a cache of which this may be the first. */
+static s32 create_masks_of(u32 cpu)
+{
+	struct bpf_cpumask *scratch = bpf_cpumask_create(), *llc_cpus = bpf_cpumask_create();
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+	s32 err = scratch && llc_cpus ? 0 : -ENOMEM;
+
+	if (cctx && scratch)
+		scratch = bpf_kptr_xchg(&cctx->scratch, scratch);
+	if (cctx && llc_cpus)
+		llc_cpus = bpf_kptr_xchg(&cctx->llc_cpus, llc_cpus);
+	if (scratch)
+		bpf_cpumask_release(scratch);
+	if (llc_cpus)
+		bpf_cpumask_release(llc_cpus);
+	return err;
+}
+
+static void join_cache(u32 cpu)
+{
+	const struct cpu_ctx *cctx = lookup_cpu(cpu);
+	struct cpu_ctx *first = cctx ? lookup_cpu(cctx->llc) : NULL;
+	struct bpf_cpumask *llc_cpus = first ? first->llc_cpus : NULL;
+
+	if (llc_cpus)
+		bpf_cpumask_set_cpu(cpu, llc_cpus);
+}
+
 static s32 create_masks(void)
 {
 	struct bpf_cpumask *avx = bpf_cpumask_create(), *scalar = bpf_cpumask_create();
+	s32 err;
 	u32 cpu;
 
 	if (!avx || !scalar) {
@@ -312,16 +341,12 @@ static s32 create_masks(void)
 		bpf_cpumask_release(scalar);
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
-		struct bpf_cpumask *scratch = bpf_cpumask_create();
-		struct cpu_ctx *cctx = lookup_cpu(cpu);
-
-		if (!scratch)
-			return -ENOMEM;
-		if (cctx)
-			scratch = bpf_kptr_xchg(&cctx->scratch, scratch);
-		if (scratch)
-			bpf_cpumask_release(scratch);
+		err = create_masks_of(cpu);
+		if (err)
+			return err;
 	}
+	bpf_for(cpu, 0, nr_cpu_ids)
+		join_cache(cpu);
 	return 0;
 }
 
@@ -376,10 +401,37 @@ __noinline u32 avx_llc_of(struct task_struct *p __arg_trusted)
 	return cctx ? cctx->llc : llc;
 }
 
+/* Of these, in the same scratch mask, the CPUs that share the cache of @p. */
+static const struct cpumask *allowed_near(struct task_struct *p, u32 role)
+{
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+	const struct cpu_ctx *first = lookup_cpu(llc_of(p));
+	const struct cpumask *allowed = allowed_in(p, role);
+	struct bpf_cpumask *scratch, *llc_cpus;
+
+	if (!cctx || !first || !allowed)
+		return NULL;
+	scratch = cctx->scratch;
+	llc_cpus = first->llc_cpus;
+	if (!scratch || !llc_cpus)
+		return NULL;
+	bpf_cpumask_and(scratch, allowed, cast_mask(llc_cpus));
+	return cast_mask(scratch);
+}
+
+/* An idle CPU of a role for @p, in its own cache if there is one. */
 __noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role)
 {
-	const struct cpumask *mask = allowed_in(p, role);
+	const struct cpumask *mask;
+	s32 cpu;
 
+	if (nr_llcs > 1) {
+		mask = allowed_near(p, role);
+		cpu = mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
+		if (cpu >= 0)
+			return cpu;
+	}
+	mask = allowed_in(p, role);
 	return mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
 }
 

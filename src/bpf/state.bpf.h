@@ -110,6 +110,8 @@ struct cpu_ctx {
 	u32 core_avx;
 	u32 llc_avx;
 	u32 node_avx;
+	/* The CPUs of the cache of which this is the first one. */
+	struct bpf_cpumask __kptr *llc_cpus;
 	struct bpf_cpumask __kptr *scratch;
 } __attribute__((aligned(64)));
 

@@ -56,11 +56,21 @@ fn busy() -> Box<dyn Program> {
 
 /// So many CPUs that share a cache.
 fn machine(nr_cpus: u32, tier: avx_tier, settings: &[&str]) -> Engine<Steady> {
+    machine_with_caches(nr_cpus, nr_cpus, tier, settings)
+}
+
+fn machine_with_caches(
+    nr_cpus: u32,
+    cpus_per_cache: u32,
+    tier: avx_tier,
+    settings: &[&str],
+) -> Engine<Steady> {
+    let llc_of = |cpu| cpu / cpus_per_cache * cpus_per_cache;
     let place = |cpu| avx_topology {
         core: cpu,
-        llc: 0,
+        llc: llc_of(cpu),
         node: 0,
-        next_llc: 0,
+        next_llc: (llc_of(cpu) + cpus_per_cache) % nr_cpus,
         core_cpus: 1,
         online: 1,
         usable: 1,
@@ -108,6 +118,30 @@ fn nobody_waits_beside_an_idle_cpu() {
         let share = engine.work_done(task, Kind::Scalar) / SECOND as f64;
         assert!(share > 0.49, "{share} of a CPU instead of half of one");
     }
+}
+
+/// Each cache has an AVX core and a task, which moves there and back a thousand times.
+#[test]
+fn whoever_moves_stays_with_its_cache_if_it_can() {
+    let settings = ["sizing=list", "avx-cpu-list=3,7"];
+    let mut engine = machine_with_caches(8, 4, avx_tier_AVX_TIER_TRAP, &settings);
+    let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
+    let tasks: Vec<Task> = (0..2).map(|_| engine.spawn(forever(&steps), 100)).collect();
+    for (n, task) in tasks.iter().enumerate() {
+        let mut words = [0; MASK_WORDS];
+        words[0] = 0b1111 << (4 * n);
+        engine.kernel_mut().allow(*task, &words);
+    }
+    engine.run_for(10 * MS).unwrap();
+    for task in &tasks {
+        engine.kernel_mut().allow(*task, &[u64::MAX; MASK_WORDS]);
+    }
+    for _ in 0..1000 {
+        engine.run_for(MS).unwrap();
+        let caches: Vec<u32> = tasks.iter().map(|it| engine.kernel().cpu_of(*it) / 4).collect();
+        assert_eq!(caches, [0, 1]);
+    }
+    assert!(tasks.iter().all(|task| engine.kernel().moves(*task) > 1000));
 }
 
 /// A server's threads: wide work of 50 us after 1 ms of scalar work, with a system call.
