@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use anyhow::{Result, bail};
 
+use super::channels::{Channel, Channels};
 use super::kernel::{BEGIN_NS, Code, Kernel, Task};
 use super::model::Kind;
 
@@ -37,12 +38,38 @@ pub enum Step {
     Work(Kind, f64),
     Syscall,
     Sleep(u64),
+    /// Lets others run first, in a system call that does not end with that.
+    Yield,
+    /// For something to come through the channel.
+    Wait(Channel),
+    /// Through the channel, after so many nanoseconds.
+    Send(Channel, u64),
+    /// Ends, and leaves the program to another task, which begins.
+    Succeed,
     Exit,
 }
 
 /// What a thread executes.
 pub trait Program {
     fn next(&mut self, now: u64) -> Step;
+
+    /// What it waited for has come, and was sent at that time.
+    fn received(&mut self, _sent_at: u64) {}
+}
+
+/// Sends from outside of the machine.
+pub trait Source {
+    /// When it sends next, and through which channel; None if it is done.
+    fn next(&mut self) -> Option<(u64, Channel)>;
+}
+
+/// Whose process a new task is in, and what it counts for.
+#[derive(Clone, Copy, Debug)]
+pub struct Home {
+    /// The first task of the process, unless this is it.
+    pub process: Option<Task>,
+    pub weight: u32,
+    pub cgroup: u64,
 }
 
 /// How fast CPUs are.
@@ -91,6 +118,12 @@ enum Event {
     Schedule(u32),
     Tick(u32),
     Wake(Task),
+    /// By a thread on this CPU.
+    Send(Channel, u32),
+    Arrive {
+        source: usize,
+        channel: Channel,
+    },
 }
 
 struct Thread {
@@ -100,9 +133,13 @@ struct Thread {
     work_left: f64,
     kernel_left: f64,
     last_cpu: u32,
+    home: Home,
     /// By kind.
-    done: [f64; Kind::ALL.len()],
+    done: Work,
 }
+
+/// Nanoseconds of it by kind.
+pub type Work = [f64; Kind::ALL.len()];
 
 #[derive(Clone, Copy, Default)]
 struct Cpu {
@@ -111,6 +148,7 @@ struct Cpu {
     at: u64,
     rate: f64,
     running: Option<Task>,
+    done: Work,
 }
 
 pub struct Engine<H> {
@@ -122,6 +160,13 @@ pub struct Engine<H> {
     nr_events: u64,
     cpus: Vec<Cpu>,
     threads: BTreeMap<Task, Thread>,
+    channels: Channels,
+    sources: Vec<Box<dyn Source>>,
+    /// Moves between CPUs by tasks that are gone.
+    past_moves: u64,
+    past_ran: u64,
+    /// Work that programs gave to CPUs.
+    given: f64,
 }
 
 impl<H: Hardware> Engine<H> {
@@ -136,6 +181,11 @@ impl<H: Hardware> Engine<H> {
             nr_events: 0,
             cpus: vec![Cpu { at: BEGIN_NS, ..Cpu::default() }; nr_cpus as usize],
             threads: BTreeMap::new(),
+            channels: Channels::default(),
+            sources: Vec::new(),
+            past_moves: 0,
+            past_ran: 0,
+            given: 0.0,
         };
         for cpu in 0..nr_cpus {
             // Not all at once, as on a machine.
@@ -153,6 +203,14 @@ impl<H: Hardware> Engine<H> {
         &mut self.kernel
     }
 
+    pub fn hardware_mut(&mut self) -> &mut H {
+        &mut self.hardware
+    }
+
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
     /// How many events there were.
     pub fn nr_events(&self) -> u64 {
         self.nr_events
@@ -160,18 +218,45 @@ impl<H: Hardware> Engine<H> {
 
     /// A process that begins at once.
     pub fn spawn(&mut self, program: Box<dyn Program>, weight: u32) -> Task {
-        let task = self.kernel.spawn(None, false, weight, 1);
+        self.spawn_in(program, Home { process: None, weight, cgroup: 1 })
+    }
+
+    /// A task that begins at once.
+    pub fn spawn_in(&mut self, program: Box<dyn Program>, home: Home) -> Task {
+        let is_thread = home.process.is_some();
+        let task = self.kernel.spawn(home.process, is_thread, home.weight, home.cgroup);
         let thread = Thread {
             program,
             step: None,
             work_left: 0.0,
             kernel_left: 0.0,
             last_cpu: self.kernel.cpu_of(task),
-            done: [0.0; Kind::ALL.len()],
+            home,
+            done: Work::default(),
         };
         self.threads.insert(task, thread);
         self.at(self.now, Event::Wake(task));
         task
+    }
+
+    pub fn open_channel(&mut self) -> Channel {
+        self.channels.open()
+    }
+
+    pub fn add_source(&mut self, source: Box<dyn Source>) {
+        self.sources.push(source);
+        self.ask_source(self.sources.len() - 1);
+    }
+
+    fn ask_source(&mut self, source: usize) {
+        if let Some((when, channel)) = self.sources.get_mut(source).and_then(|it| it.next()) {
+            self.at(when.max(self.now), Event::Arrive { source, channel });
+        }
+    }
+
+    /// What was sent and nobody has taken yet.
+    pub fn nr_sent(&self) -> usize {
+        self.channels.nr_sent()
     }
 
     /// That did not exit.
@@ -182,6 +267,28 @@ impl<H: Hardware> Engine<H> {
     /// Work that the thread has done, by kind.
     pub fn work_done(&self, task: Task, kind: Kind) -> f64 {
         self.threads.get(&task).map_or(0.0, |it| it.done[kind as usize])
+    }
+
+    /// What programs gave to CPUs, and what became of it: it is done, or left to do.
+    pub fn given_and_found(&self) -> (f64, f64) {
+        let done: f64 = self.cpus.iter().flat_map(|cpu| cpu.done).sum();
+        let left: f64 = self.threads.values().map(|it| it.work_left).sum();
+        (self.given, done + left)
+    }
+
+    /// Work that was done on the CPU, up to when it was last looked at.
+    pub fn work_on(&self, cpu: u32) -> Work {
+        self.cpus.get(cpu as usize).map_or(Work::default(), |it| it.done)
+    }
+
+    /// How often any task has moved to another CPU.
+    pub fn moves(&self) -> u64 {
+        self.past_moves + self.threads.keys().map(|task| self.kernel.moves(*task)).sum::<u64>()
+    }
+
+    /// For how long all tasks together have run.
+    pub fn ran(&self) -> u64 {
+        self.past_ran + self.threads.keys().map(|task| self.kernel.ran(*task)).sum::<u64>()
     }
 
     fn at(&mut self, when: u64, event: Event) {
@@ -259,7 +366,22 @@ impl<H: Hardware> Engine<H> {
                 self.kernel.wake(task, self.kernel.cpu_of(task));
                 self.settle_resched(None);
             }
+            Event::Send(channel, cpu) => self.send(channel, Some(cpu)),
+            Event::Arrive { source, channel } => {
+                self.send(channel, None);
+                self.ask_source(source);
+            }
         }
+    }
+
+    /// Whoever waits for it wakes up; an interrupt from outside comes where the task is.
+    fn send(&mut self, channel: Channel, waker: Option<u32>) {
+        let Some(task) = self.channels.send(channel, self.now) else { return };
+        if let Some(thread) = self.threads.get_mut(&task) {
+            thread.program.received(self.now);
+        }
+        self.kernel.wake(task, waker.unwrap_or(self.kernel.cpu_of(task)));
+        self.settle_resched(waker);
     }
 
     /// CPUs that are to schedule do so: `here` at once, the others when they hear of it.
@@ -328,6 +450,7 @@ impl<H: Hardware> Engine<H> {
             let work = done.min(thread.work_left);
             thread.work_left -= work;
             thread.done[kind as usize] += work;
+            self.cpus[cpu as usize].done[kind as usize] += work;
         }
     }
 
@@ -348,7 +471,7 @@ impl<H: Hardware> Engine<H> {
     /// What was under way on the CPU is done.
     fn go_on(&mut self, cpu: u32) {
         self.bring_up_to_date(cpu);
-        let now = self.now;
+        let (now, mut given) = (self.now, 0.0);
         let Some((task, thread)) = self.running(cpu) else { return };
         if thread.kernel_left <= ALMOST_NOTHING {
             thread.kernel_left = 0.0;
@@ -356,8 +479,10 @@ impl<H: Hardware> Engine<H> {
                 let step = thread.program.next(now);
                 thread.step = Some(step);
                 thread.work_left = if let Step::Work(_, work) = step { work } else { 0.0 };
+                given = thread.work_left;
             }
             let step = thread.step;
+            self.given += given;
             self.begin(cpu, task, step);
         }
         if self.kernel.current(cpu) == Some(task) {
@@ -384,15 +509,44 @@ impl<H: Hardware> Engine<H> {
                 self.at(self.now + ns, Event::Wake(task));
                 self.switched(cpu);
             }
+            Some(Step::Yield) => self.kernel.let_others_run(cpu),
+            Some(Step::Wait(channel)) => self.wait(cpu, task, channel),
+            Some(Step::Send(channel, 0)) => self.send(channel, Some(cpu)),
+            Some(Step::Send(channel, ns)) => self.at(self.now + ns, Event::Send(channel, cpu)),
+            Some(Step::Succeed) => {
+                if let Some(thread) = self.exit(cpu, task) {
+                    self.spawn_in(thread.program, thread.home);
+                }
+            }
             Some(Step::Exit) => {
-                self.kernel.block(cpu);
-                self.switched(cpu);
-                self.threads.remove(&task);
-                self.kernel.exit(task);
+                self.exit(cpu, task);
             }
             None => {}
         }
         self.settle_resched(Some(cpu));
+    }
+
+    fn wait(&mut self, cpu: u32, task: Task, channel: Channel) {
+        match self.channels.take(channel, task) {
+            Some(sent_at) => {
+                if let Some(thread) = self.threads.get_mut(&task) {
+                    thread.program.received(sent_at);
+                }
+            }
+            None => {
+                self.kernel.block(cpu);
+                self.switched(cpu);
+            }
+        }
+    }
+
+    fn exit(&mut self, cpu: u32, task: Task) -> Option<Thread> {
+        self.kernel.block(cpu);
+        self.switched(cpu);
+        self.past_moves += self.kernel.moves(task);
+        self.past_ran += self.kernel.ran(task);
+        self.kernel.exit(task);
+        self.threads.remove(&task)
     }
 
     fn charge(&mut self, task: Task, ns: f64) {

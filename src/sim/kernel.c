@@ -806,6 +806,16 @@ static void end_slice(u32 cpu)
 	resched_cpu(cpu);
 }
 
+/* What runs on @cpu lets others run first. */
+void sim_yield(u32 cpu)
+{
+	if (!cpus[cpu].curr)
+		return;
+	this_cpu = cpu;
+	account(cpu);
+	end_slice(cpu);
+}
+
 /* What runs on @cpu is about to execute @code, which is hidden from it. */
 void sim_fault(u32 cpu, const u8 *code)
 {

@@ -64,6 +64,7 @@ void sim_task_allow(struct sim_task *task, const u64 *words);
 void sim_task_exit(struct sim_task *task);
 void sim_wake(struct sim_task *task, u32 waker_cpu);
 void sim_block(u32 cpu);
+void sim_yield(u32 cpu);
 void sim_schedule(u32 cpu);
 void sim_tick(u32 cpu);
 void sim_fault(u32 cpu, const u8 *code);

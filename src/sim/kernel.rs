@@ -52,6 +52,7 @@ mod native {
         pub fn sim_task_exit(task: *mut Opaque);
         pub fn sim_wake(task: *mut Opaque, waker_cpu: u32);
         pub fn sim_block(cpu: u32);
+        pub fn sim_yield(cpu: u32);
         pub fn sim_schedule(cpu: u32);
         pub fn sim_tick(cpu: u32);
         pub fn sim_fault(cpu: u32, code: *const u8);
@@ -180,6 +181,12 @@ impl Kernel {
     pub fn block(&mut self, cpu: u32) {
         // SAFETY: see above.
         unsafe { native::sim_block(cpu) }
+    }
+
+    /// What runs on the CPU lets others run first.
+    pub fn let_others_run(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_yield(cpu) }
     }
 
     pub fn schedule(&mut self, cpu: u32) {

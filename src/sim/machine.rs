@@ -49,6 +49,30 @@ impl Topology {
         });
         Self { cpus: (0..threads).flat_map(|_| core_places.clone()).collect() }
     }
+
+    pub fn nr_cores(&self) -> usize {
+        self.cpus.iter().map(|it| (it.socket, it.core)).collect::<BTreeSet<_>>().len()
+    }
+
+    /// In the order of their first CPUs.
+    pub fn cpus_by_core(&self) -> Vec<Vec<u32>> {
+        let mut cores: Vec<((usize, usize), Vec<u32>)> = Vec::new();
+        for (cpu, place) in (0..).zip(&self.cpus) {
+            let core = (place.socket, place.core);
+            match cores.iter_mut().find(|(known, _)| *known == core) {
+                Some((_, cpus)) => cpus.push(cpu),
+                None => cores.push((core, vec![cpu])),
+            }
+        }
+        cores.into_iter().map(|(_, cpus)| cpus).collect()
+    }
+
+    /// Of the one that has the most.
+    pub fn cores_of_a_socket(&self) -> usize {
+        let cores: BTreeSet<_> = self.cpus.iter().map(|it| (it.socket, it.core)).collect();
+        let of = |socket| cores.iter().filter(|(of, _)| *of == socket).count();
+        cores.iter().map(|(socket, _)| of(*socket)).max().unwrap_or(0)
+    }
 }
 
 #[derive(Debug)]
@@ -68,6 +92,18 @@ struct Core {
     idle_since: u64,
     is_active: bool,
     clock: Clock,
+    books: Books,
+}
+
+/// How a core spent its time while it was busy, in nanoseconds up to `at`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Books {
+    at: u64,
+    /// The share of its speed that it loses at present.
+    loses: f64,
+    pub by_licence: [u64; 3],
+    /// To lower clocks than that of L0, to throttling and to halts.
+    pub lost: f64,
 }
 
 #[derive(Debug)]
@@ -137,6 +173,7 @@ impl Machine {
                 idle_since: 0,
                 is_active: false,
                 clock: Clock::new(&self.model),
+                books: Books::default(),
             });
         }
         let step = self.model.step(0);
@@ -163,6 +200,13 @@ impl Machine {
         self.core_of(cpu).map_or(0, |core| core.clock.mhz())
     }
 
+    /// Of the core of a CPU, up to now.
+    pub fn books(&mut self, cpu: usize) -> Books {
+        let Some(index) = self.cpus.get(cpu).map(|cpu| cpu.core) else { return Books::default() };
+        self.book(index);
+        self.cores[index].books
+    }
+
     fn core_of(&self, cpu: usize) -> Option<&Core> {
         self.cores.get(self.cpus.get(cpu)?.core)
     }
@@ -182,6 +226,7 @@ impl Machine {
         let index = state.core;
         let was_busy = state.runs.is_some();
         state.runs = what;
+        self.book(index);
         if was_busy != what.is_some() {
             self.count_busy(index, what.is_some());
         }
@@ -255,7 +300,19 @@ impl Machine {
         self.settle(index);
     }
 
+    /// The time since this was done last, which nothing has changed in.
+    fn book(&mut self, index: usize) {
+        let core = &mut self.cores[index];
+        let ns = self.now - core.books.at;
+        core.books.at = self.now;
+        if core.busy_cpus > 0 {
+            core.books.by_licence[core.clock.licence() as usize] += ns;
+            core.books.lost += ns as f64 * core.books.loses;
+        }
+    }
+
     fn settle(&mut self, index: usize) {
+        self.book(index);
         let active_until = self.active_until(index);
         let core = &mut self.cores[index];
         core.clock.settle(Moment {
@@ -264,6 +321,9 @@ impl Machine {
             step: self.sockets[core.socket].step,
             is_active: core.is_active,
         });
+        let highest = self.model.mhz(self.sockets[core.socket].step, Licence::L0).max(1);
+        let speed = f64::from(core.clock.mhz()) / f64::from(highest);
+        core.books.loses = 1.0 - speed * core.clock.dispatch(&self.model);
         let times = [core.clock.next_change(&self.model), active_until];
         self.alarms.set(index, times.into_iter().flatten().min());
         self.touched.push(index);

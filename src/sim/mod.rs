@@ -5,17 +5,27 @@
 #![cfg_attr(not(test), allow(dead_code))]
 
 mod alarms;
+mod channels;
 mod clock;
-mod engine;
+pub mod engine;
+pub mod experiment;
+mod hardware;
 mod kernel;
 pub mod machine;
 pub mod model;
-pub mod scenario;
-mod workload;
+pub mod outcome;
+pub mod record;
+pub mod variant;
+pub mod watch;
+mod worker;
+pub mod workload;
+pub mod workload_file;
 
 #[cfg(test)]
 mod engine_test;
 #[cfg(test)]
+mod experiment_test;
+#[cfg(test)]
 mod machine_test;
 #[cfg(test)]
-mod scenario_test;
+mod workload_test;

@@ -9,8 +9,11 @@
 //! Limits: nothing was measured on these processors for this project. Where a number is an
 //! assumption or derived from others, it says so.
 
+use serde::Deserialize;
+
 /// What instructions a CPU executes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Also vectors of 128 bits.
     Scalar,

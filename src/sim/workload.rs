@@ -1,84 +1,286 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Programs that modelled machines run.
+//! What modelled machines are given to do: groups of threads, each in a loop of steps.
+//!
+//! Each workload is a file of its own in `workloads`, which names its sources; workload_file.rs
+//! reads them, and those of users. docs/simulator.md tells what may stand in one.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
-use rand_distr::{Distribution, Gamma};
+use anyhow::{Context, Result};
+use rand_distr::{Distribution, Exp, Gamma, LogNormal};
 use rand_pcg::Pcg64;
-use rand_pcg::rand_core::SeedableRng;
+use serde::Deserialize;
 
-use super::engine::{Program, Step};
-use super::model::Kind;
+use super::machine::Topology;
+use super::model::{Kind, Licence, Model};
+use super::workload_file;
 
-/// How the server encrypts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cipher {
-    Scalar,
-    Avx512,
+/// Those that come with the program, by name.
+const OWN: [(&str, &str); 12] = [
+    ("nginx", include_str!("workloads/nginx.toml")),
+    ("nginx-low", include_str!("workloads/nginx-low.toml")),
+    ("primes-1-100", include_str!("workloads/primes-1-100.toml")),
+    ("primes-50-50", include_str!("workloads/primes-50-50.toml")),
+    ("steps", include_str!("workloads/steps.toml")),
+    ("tenants", include_str!("workloads/tenants.toml")),
+    ("x264", include_str!("workloads/x264.toml")),
+    ("x264-nginx", include_str!("workloads/x264-nginx.toml")),
+    ("x265-build", include_str!("workloads/x265-build.toml")),
+    ("x265-nginx", include_str!("workloads/x265-nginx.toml")),
+    ("x265-parsec", include_str!("workloads/x265-parsec.toml")),
+    ("yield", include_str!("workloads/yield.toml")),
+];
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    pub name: String,
+    pub about: String,
+    /// For how long it is worth to be looked at.
+    pub seconds: u64,
+    /// When phases begin, in nanoseconds; the first at 0.
+    pub phases: Vec<u64>,
+    pub groups: Vec<Group>,
 }
 
-/// A web server's worker under full load, which never has to wait for a request: it compresses,
-/// encrypts, and writes, twice for each.
-///
-/// After a test of nginx with OpenSSL's ChaCha20-Poly1305 and brotli (M. Gottschlag, Y. Khalil and
-/// F. Bellosa, "Automatic Core Specialization", and the thesis behind it): 9.1 million reference
-/// cycles of 3.1 GHz for a request with siblings at work, 1.5 % of it in the cipher, which AVX-512
-/// makes 1.589 times as fast in spite of its clock, and 2.2 first uses of AVX-512 in each.
-pub struct Worker {
-    random: Pcg64,
-    /// Of what is between two bursts of encryption.
-    scalar_ns: Option<Gamma<f64>>,
-    cipher: Step,
-    at: usize,
-    requests: Rc<Cell<u64>>,
+/// Threads that do the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    pub name: String,
+    pub threads: u32,
+    pub per: Per,
+    pub process: Process,
+    pub weight: u32,
+    pub cgroup: u64,
+    /// After so many rounds a thread ends, and another takes its place.
+    pub rounds: Option<u64>,
+    pub queue: Queue,
+    pub arrivals: Option<Arrivals>,
+    pub steps: Vec<Step>,
 }
 
-/// What a request takes of a CPU at its best.
-const REQUEST_NS: f64 = 1_700_000.0;
-const CIPHER_SHARE: f64 = 0.015;
-const BURSTS: usize = 2;
-/// In instructions, that is without what the lower clock costs: 1.589 times 3.8 over 3.3 GHz.
-const SPEED_UP: f64 = 1.83;
-/// Requests differ: the standard deviation is half of the mean.
-const SHAPE: f64 = 4.0;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Per {
+    #[default]
+    Machine,
+    Core,
+    Cpu,
+}
 
-/// One write of a request.
-const STEPS: usize = 3;
+/// Whether each thread is a process of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Process {
+    #[default]
+    Each,
+    One,
+}
 
-impl Worker {
-    pub fn new(seed: u64, cipher: Cipher, requests: Rc<Cell<u64>>) -> Self {
-        let burst = REQUEST_NS * CIPHER_SHARE / BURSTS as f64;
-        let scalar = REQUEST_NS * (1.0 - CIPHER_SHARE) / BURSTS as f64;
-        let cipher = match cipher {
-            Cipher::Scalar => Step::Work(Kind::Scalar, burst),
-            // Nearly all of it is light, and what is not is too sparse to count as heavy.
-            Cipher::Avx512 => Step::Work(Kind::Light512, burst / SPEED_UP),
-        };
-        Self {
-            random: Pcg64::seed_from_u64(seed),
-            scalar_ns: Gamma::new(SHAPE, scalar / SHAPE).ok(),
-            cipher,
-            at: 0,
-            requests,
+/// Where threads wait for what is sent to their group: each at a queue of its own, or all at one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Queue {
+    Each,
+    #[default]
+    Shared,
+}
+
+/// Of requests, for each phase.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrivals {
+    /// At random, whatever has become of those before: as a share of what the machine could do.
+    OfCapacity(Vec<f64>),
+    PerSecond(Vec<f64>),
+    /// So many clients, each of which waits for its answer, and thinks.
+    Clients(u32, Length),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub what: What,
+    /// In each such round only.
+    pub every: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// With AVX-512 it is work of the first kind, and less by the factor; without, of the second.
+    Work(Kind, Kind, Length, f64),
+    Sleep(Length),
+    Syscall,
+    Yield,
+    /// For something that is sent to the group.
+    Wait,
+    /// To another group.
+    Send(usize),
+    /// A request is done.
+    Done,
+}
+
+/// How long something takes, in nanoseconds, for each phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Length {
+    means: Vec<f64>,
+    /// For each phase, since making them takes long.
+    shapes: Vec<Shape>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shape {
+    Fixed,
+    Exponential(Exp<f64>),
+    Gamma(Gamma<f64>),
+    Lognormal(LogNormal<f64>),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    #[default]
+    Fixed,
+    Exponential,
+    Gamma,
+    Lognormal,
+}
+
+impl Length {
+    /// The spread is the standard deviation, relative to the mean.
+    pub fn new(means: Vec<f64>, form: Form, spread: f64) -> Result<Self> {
+        let shapes = means
+            .iter()
+            .map(|mean| Shape::new(*mean, form, spread))
+            .collect::<Option<_>>()
+            .context("there is no such distribution")?;
+        Ok(Self { means, shapes })
+    }
+
+    pub fn mean(&self, phase: usize) -> f64 {
+        self.means.get(phase).copied().unwrap_or(0.0)
+    }
+
+    pub fn sample(&self, phase: usize, random: &mut Pcg64) -> f64 {
+        match self.shapes.get(phase).unwrap_or(&Shape::Fixed) {
+            Shape::Fixed => self.mean(phase),
+            Shape::Exponential(it) => it.sample(random),
+            Shape::Gamma(it) => it.sample(random),
+            Shape::Lognormal(it) => it.sample(random),
         }
     }
 }
 
-impl Program for Worker {
-    fn next(&mut self, _now: u64) -> Step {
-        let at = self.at;
-        self.at = (at + 1) % (STEPS * BURSTS);
-        match at % STEPS {
-            0 => {
-                let ns = self.scalar_ns.map_or(0.0, |scalar| scalar.sample(&mut self.random));
-                Step::Work(Kind::Scalar, ns)
-            }
-            1 => self.cipher,
-            _ => {
-                self.requests.set(self.requests.get() + u64::from(self.at == 0));
-                Step::Syscall
-            }
+impl Shape {
+    fn new(mean: f64, form: Form, spread: f64) -> Option<Self> {
+        // What takes no time always takes none.
+        if mean == 0.0 || spread == 0.0 {
+            return Some(Shape::Fixed);
         }
+        Some(match form {
+            Form::Fixed => Shape::Fixed,
+            Form::Exponential => Shape::Exponential(Exp::new(1.0 / mean).ok()?),
+            Form::Gamma => {
+                let shape = 1.0 / (spread * spread);
+                Shape::Gamma(Gamma::new(shape, mean / shape).ok()?)
+            }
+            Form::Lognormal => Shape::Lognormal(LogNormal::from_mean_cv(mean, spread).ok()?),
+        })
+    }
+}
+
+impl Workload {
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        OWN.iter().map(|(name, _)| *name)
+    }
+
+    pub fn named(name: &str) -> Result<Self> {
+        let (name, text) = OWN.iter().find(|(known, _)| *known == name).with_context(|| {
+            format!(
+                "there is no workload {name:?}: choose one of {}, or name a file with --workload",
+                Self::names().collect::<Vec<_>>().join(", ")
+            )
+        })?;
+        workload_file::read(name, text)
+    }
+
+    pub fn nr_threads(&self, topology: &Topology) -> usize {
+        self.groups.iter().map(|group| group.nr_threads(topology)).sum()
+    }
+}
+
+impl Group {
+    pub fn nr_threads(&self, topology: &Topology) -> usize {
+        let times = match self.per {
+            Per::Machine => 1,
+            Per::Core => topology.nr_cores(),
+            Per::Cpu => topology.cpus.len(),
+        };
+        self.threads as usize * times
+    }
+
+    /// Requests that the machine could do in a second, without AVX-512 and if it did nothing else.
+    pub fn capacity(&self, phase: usize, model: &Model, topology: &Topology) -> f64 {
+        1e9 * machine_capacity(model, topology) / self.work_of_request(phase).max(1.0)
+    }
+
+    /// Without AVX-512.
+    pub fn work_of_request(&self, phase: usize) -> f64 {
+        let per_round = |what: fn(&What, usize) -> f64| -> f64 {
+            self.steps.iter().map(|step| what(&step.what, phase) / step.every as f64).sum()
+        };
+        let work = per_round(|what, phase| match what {
+            What::Work(_, _, length, _) => length.mean(phase),
+            _ => 0.0,
+        });
+        let done = per_round(|what, _| f64::from(u8::from(*what == What::Done)));
+        if done > 0.0 { work / done } else { 0.0 }
+    }
+}
+
+/// Of work, in CPUs that have a core at its highest clock to themselves.
+fn machine_capacity(model: &Model, topology: &Topology) -> f64 {
+    let (cpus, cores) = (topology.cpus.len(), topology.nr_cores());
+    let per_core = if cpus > cores { 2.0 * model.smt_share } else { 1.0 };
+    let busy = model.step(topology.cores_of_a_socket() as u32);
+    let clock = f64::from(model.mhz(busy, Licence::L0)) / f64::from(model.top_mhz().max(1));
+    cores as f64 * per_core * clock
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_pcg::rand_core::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn samples_have_the_mean_and_the_spread_that_was_asked_for() {
+        for form in [Form::Exponential, Form::Gamma, Form::Lognormal] {
+            let spread = if form == Form::Exponential { 1.0 } else { 0.5 };
+            let length = Length::new(vec![0.0, 2000.0], form, spread).unwrap();
+            let mut random = Pcg64::seed_from_u64(1);
+            let n = 100_000;
+            let all: Vec<f64> = (0..n).map(|_| length.sample(1, &mut random)).collect();
+            let mean = all.iter().sum::<f64>() / f64::from(n);
+            let variance = all.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / f64::from(n);
+            assert!((mean / 2000.0 - 1.0).abs() < 0.02, "{form:?}: {mean}");
+            assert!((variance.sqrt() / mean / spread - 1.0).abs() < 0.05, "{form:?}: {variance}");
+            assert_eq!(length.sample(0, &mut random), 0.0);
+        }
+    }
+
+    #[test]
+    fn each_has_a_file_that_can_be_read_and_names_its_sources() {
+        for (name, text) in OWN {
+            let workload = Workload::named(name).unwrap();
+            assert_eq!(workload.name, name);
+            assert!(text.contains("\n# Sources:"), "{name}");
+        }
+        assert!(Workload::named("sleep").unwrap_err().to_string().contains("choose one of nginx"));
+    }
+
+    /// 20 CPUs of 10 cores do as much as 12, and a request of the server takes 1.7 ms.
+    #[test]
+    fn capacity_is_what_a_machine_could_do() {
+        let topology = Topology::regular(1, 1, 10, 2);
+        let model = Model::named("i9-7940x").unwrap();
+        let nginx = Workload::named("nginx").unwrap();
+        let capacity = nginx.groups[0].capacity(0, &model, &topology);
+        assert!((capacity - 12.0 / 0.0017).abs() < 1.0, "{capacity}");
     }
 }

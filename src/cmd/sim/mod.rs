@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `sim`: policies side by side, on a machine that is a model.
+
+mod machine;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use self::machine::Machine;
+use super::{print, print_json};
+use crate::agent::policy;
+use crate::sim::experiment::{self, Setup};
+use crate::sim::outcome::Outcome;
+use crate::sim::variant::Variant;
+use crate::sim::workload::Workload;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    machine: Machine,
+
+    /// How long, in seconds of the machine's time.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A quick comparison.
+pub fn run(options: &Options) -> Result<()> {
+    let setup = options.machine.setup(Workload::named("nginx")?, options.seconds)?;
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    if !options.json {
+        print("A web server under full load. All figures are modelled.\n")?;
+        print(&format!(
+            "{:>11} {:>9} {:>9} {:>9}\n",
+            "requests/s", "relative", "AVX cores", "changes"
+        ))?;
+    }
+    for variant in &Variant::all() {
+        outcomes.push(outcome_of(&setup, variant)?);
+        if !options.json {
+            print(&row(&outcomes)?)?;
+        }
+    }
+    if options.json {
+        print_json(&outcomes)?;
+    }
+    Ok(())
+}
+
+fn outcome_of(setup: &Setup, variant: &Variant) -> Result<Outcome> {
+    let policy = policy::turned(policy::standard(), &variant.settings)?;
+    experiment::run(setup, variant, &policy)
+        .with_context(|| format!("{}: the model found a mistake", variant.about))
+}
+
+/// The last of them, measured by the first.
+fn row(outcomes: &[Outcome]) -> Result<String> {
+    let (Some(first), Some(last)) = (outcomes.first(), outcomes.last()) else {
+        return Ok(String::new());
+    };
+    ensure!(first.requests_per_s > 0.0, "no request was served: simulate for longer");
+    Ok(format!(
+        "{:11.1} {:9.4} {:9} {:9}  {}\n",
+        last.requests_per_s,
+        last.requests_per_s / first.requests_per_s,
+        last.avx_cores,
+        last.role_changes,
+        last.variant
+    ))
+}

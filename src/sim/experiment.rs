@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One workload on one modelled machine under one policy.
+
+use std::rc::Rc;
+
+use anyhow::{Context, Result, ensure};
+
+use super::channels::Channel;
+use super::engine::{Costs, Engine, Home};
+use super::hardware::{Modelled, places};
+use super::kernel::{BEGIN_NS, Kernel};
+use super::machine::Topology;
+use super::model::Model;
+use super::outcome::Outcome;
+use super::record::{Histogram, SharedRecord};
+use super::variant::Variant;
+use super::watch::Watch;
+use super::worker::{Clients, Phases, Poisson, Script, Worker};
+use super::workload::{Arrivals, Group, Process, Queue, What, Workload};
+use crate::bpf::intf::{avx_policy, avx_policy_in_force};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Until caches, averages and licences are what they will be.
+const WARM_UP_NS: u64 = SECOND / 2;
+
+/// More threads would say no more.
+const THREADS_MAX: usize = 100_000;
+
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub workload: Workload,
+    pub model: Model,
+    pub topology: Topology,
+    pub costs: Costs,
+    /// That are measured, after the warm-up.
+    pub seconds: u64,
+    pub seed: u64,
+}
+
+pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outcome> {
+    let (mut engine, records) = begun(setup, variant, policy)?;
+    engine.run_for(WARM_UP_NS).context("warming up")?;
+    for record in &records {
+        record.borrow_mut().latency = Histogram::default();
+    }
+    let mut watch = Watch::new(&mut engine, &setup.topology, setup.seconds * SECOND, &records);
+    while let Some(ns) = watch.next_slice() {
+        engine.run_for(ns)?;
+        watch.look(&mut engine, &records);
+    }
+    Ok(Outcome::new(setup, variant, watch, &records))
+}
+
+/// What the machine is before anything has happened, with the record of each group.
+pub fn begun(
+    setup: &Setup,
+    variant: &Variant,
+    policy: &avx_policy,
+) -> Result<(Engine<Modelled>, Vec<SharedRecord>)> {
+    let Setup { workload, model, topology, .. } = setup;
+    let nr_threads = workload.nr_threads(topology);
+    ensure!(nr_threads <= THREADS_MAX, "{nr_threads} threads are too many: {THREADS_MAX} at most");
+    let in_force = avx_policy_in_force { generation: 1, checksum: 0, policy: *policy };
+    let kernel = Kernel::boot(&places(topology), variant.tier, &in_force)?;
+    let mut engine = Engine::new(kernel, Modelled::new(model, topology), setup.costs);
+
+    let phases = Phases::new(workload, BEGIN_NS + WARM_UP_NS);
+    let channels: Vec<Vec<Channel>> =
+        workload.groups.iter().map(|group| open_channels(&mut engine, group, topology)).collect();
+    let mut records = Vec::new();
+    let mut nr_begun = 0;
+    for (group, inboxes) in workload.groups.iter().zip(&channels) {
+        let script = Rc::new(Script {
+            steps: group.steps.clone(),
+            phases: phases.clone(),
+            rounds: group.rounds,
+            has_avx512: variant.has_avx512,
+            channels: channels.clone(),
+            think: match &group.arrivals {
+                Some(Arrivals::Clients(_, think)) => Some(think.clone()),
+                _ => None,
+            },
+            worth: (0..workload.phases.len()).map(|phase| group.work_of_request(phase)).collect(),
+            record: Rc::default(),
+        });
+        // Each thread has numbers of its own, and each request what it had under another policy.
+        let seed = setup.seed.wrapping_mul(1000).wrapping_add(nr_begun);
+        nr_begun += spawn(&mut engine, group, &script, topology, seed, inboxes);
+        add_arrivals(&mut engine, group, &script, setup, inboxes);
+        records.push(script.record.clone());
+    }
+    Ok((engine, records))
+}
+
+fn open_channels(
+    engine: &mut Engine<Modelled>,
+    group: &Group,
+    topology: &Topology,
+) -> Vec<Channel> {
+    let waits = group.steps.iter().any(|step| step.what == What::Wait);
+    let nr = match (waits, group.queue) {
+        (false, _) => 0,
+        (true, Queue::Shared) => 1,
+        (true, Queue::Each) => group.nr_threads(topology),
+    };
+    (0..nr).map(|_| engine.open_channel()).collect()
+}
+
+/// How many there are.
+fn spawn(
+    engine: &mut Engine<Modelled>,
+    group: &Group,
+    script: &Rc<Script>,
+    topology: &Topology,
+    seed: u64,
+    inboxes: &[Channel],
+) -> u64 {
+    let nr = group.nr_threads(topology) as u64;
+    let mut process = None;
+    for n in 0..nr {
+        let inbox = inboxes.get(n as usize % inboxes.len().max(1)).copied();
+        let worker = Worker::new(script.clone(), seed.wrapping_add(n), inbox);
+        let home = Home { process, weight: group.weight, cgroup: group.cgroup };
+        let task = engine.spawn_in(Box::new(worker), home);
+        if group.process == Process::One {
+            process.get_or_insert(task);
+        }
+    }
+    nr
+}
+
+fn add_arrivals(
+    engine: &mut Engine<Modelled>,
+    group: &Group,
+    script: &Script,
+    setup: &Setup,
+    inboxes: &[Channel],
+) {
+    let capacity = |phase| group.capacity(phase, &setup.model, &setup.topology);
+    let per_second: Vec<f64> = match &group.arrivals {
+        None => return,
+        Some(Arrivals::Clients(clients, _)) => {
+            engine.add_source(Box::new(Clients::new(*clients, inboxes.to_vec(), BEGIN_NS)));
+            return;
+        }
+        Some(Arrivals::PerSecond(rates)) => rates.clone(),
+        Some(Arrivals::OfCapacity(shares)) => {
+            shares.iter().enumerate().map(|(phase, share)| share * capacity(phase)).collect()
+        }
+    };
+    engine.add_source(Box::new(Poisson::new(
+        script.phases.clone(),
+        per_second,
+        inboxes.to_vec(),
+        !setup.seed,
+        BEGIN_NS,
+        script.record.clone(),
+    )));
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is published, from the model. All figures are modelled.
+
+use proptest::prelude::*;
+
+use super::engine::COSTS;
+use super::experiment::{Setup, begun, run};
+use super::machine::Topology;
+use super::model::Model;
+use super::outcome::Outcome;
+use super::variant::Variant;
+use super::workload::Workload;
+use super::workload_file;
+use crate::agent::policy;
+
+/// Ten cores with two threads each of the processor of the published test.
+fn setup(workload: Workload, seconds: u64) -> Setup {
+    Setup {
+        workload,
+        model: Model::named("i9-7940x").unwrap(),
+        topology: Topology::regular(1, 1, 10, 2),
+        costs: COSTS,
+        seconds,
+        seed: 1,
+    }
+}
+
+fn outcome(setup: &Setup, variant: &Variant) -> Outcome {
+    let policy = policy::turned(policy::standard(), &variant.settings).unwrap();
+    run(setup, variant, &policy).unwrap()
+}
+
+fn named(name: &str, seconds: u64) -> Setup {
+    setup(Workload::named(name).unwrap(), seconds)
+}
+
+fn of(variant: &str) -> Variant {
+    Variant::named(variant).unwrap()
+}
+
+#[test]
+fn a_web_server_loses_by_avx512_what_was_published_and_gets_it_back() {
+    let setup = named("nginx", 2);
+    let outcomes: Vec<Outcome> = Variant::all().iter().map(|it| outcome(&setup, it)).collect();
+    let relative: Vec<f64> =
+        outcomes.iter().map(|it| it.requests_per_s / outcomes[0].requests_per_s).collect();
+    // Published: 88.4 %.
+    assert!((0.85..0.91).contains(&relative[1]), "{relative:?}");
+    assert!(relative[2] > relative[1] && relative[3] > relative[1], "{relative:?}");
+    // With AVX cores only these have a lower clock.
+    assert!(outcomes[1].scalar_cores.lost > 0.1, "{:?}", outcomes[1].scalar_cores);
+    assert!(outcomes[3].scalar_cores.lost < 0.01, "{:?}", outcomes[3].scalar_cores);
+    assert!(outcomes[1].wide_on_scalar_share == 1.0 && outcomes[3].wide_on_scalar_share < 0.05);
+}
+
+/// A thread with an AVX-512 instruction in each round goes to the AVX core, and back.
+#[test]
+fn threads_that_yield_migrate_twice_in_a_round() {
+    let setup = named("yield", 1);
+    let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
+    let variant = Variant::with(&settings.map(str::to_owned));
+    let outcome = outcome(&setup, &variant);
+    let per_round = outcome.migrations_per_request;
+    assert!((1.99..2.01).contains(&per_round), "{per_round} migrations in a round");
+}
+
+#[test]
+fn at_low_load_a_request_hardly_waits() {
+    let outcome = outcome(&named("nginx-low", 2), &of("off"));
+    let latency = outcome.latency_us.unwrap();
+    // Alone it takes 1.7 ms, and with a sibling at work 1 / 0.6 times that. 30 % of what 20 CPUs of
+    // 10 cores do together is 18 % of what they do alone.
+    assert!((1700.0..2800.0).contains(&latency.p50), "{latency:?}");
+    assert!(latency.p50 < latency.p99 && latency.p99 < latency.max, "{latency:?}");
+    assert!((0.17..0.25).contains(&outcome.busy_share), "{}", outcome.busy_share);
+}
+
+#[test]
+fn avx_cores_come_and_go_with_the_avx_share() {
+    let outcome = outcome(&named("steps", 6), &of("default"));
+    let at = |ms: f64| {
+        let before = outcome.avx_cores_over_time.iter().take_while(|(at, _)| *at <= ms);
+        before.last().map_or(0, |(_, nr)| *nr)
+    };
+    assert_eq!(at(1990.0), 0);
+    assert!(at(3990.0) >= 2, "{:?}", outcome.avx_cores_over_time);
+    assert!(at(5990.0) < at(3990.0), "{:?}", outcome.avx_cores_over_time);
+    assert_eq!(outcome.settle_ms.len(), 2);
+    let timeline = &outcome.timelines[0];
+    assert!(timeline.cores.iter().all(|core| core.licences.len() == 160));
+    assert!(timeline.cores.iter().any(|core| core.roles.contains('A')));
+    assert!(timeline.cores.iter().all(|core| core.roles.starts_with('-')));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_outcome() {
+    for name in ["nginx-low", "x265-parsec", "x265-build"] {
+        let setup = named(name, 1);
+        let first = outcome(&setup, &of("default"));
+        assert_eq!(first, outcome(&setup, &of("default")));
+        assert_ne!(first, outcome(&Setup { seed: 2, ..setup }, &of("default")));
+    }
+}
+
+/// Whatever is written below "steps", with somebody to send to.
+fn any_step() -> impl Strategy<Value = String> {
+    let kind = prop_oneof![
+        Just("scalar"),
+        Just("light256"),
+        Just("heavy256"),
+        Just("light512"),
+        Just("heavy512")
+    ];
+    let length = prop_oneof![
+        (0u32..3000).prop_map(|us| format!("{us}")),
+        (0u32..3000, 0u32..3000).prop_map(|(a, b)| format!("[{a}, {b}]")),
+    ];
+    let form = prop_oneof![
+        Just(String::new()),
+        Just(", distribution = \"exponential\"".to_owned()),
+        (0u32..30).prop_map(|spread| {
+            format!(", distribution = \"lognormal\", spread = {}", f64::from(spread) / 10.0)
+        }),
+        (1u32..30).prop_map(|spread| {
+            format!(", distribution = \"gamma\", spread = {}", f64::from(spread) / 10.0)
+        }),
+    ];
+    prop_oneof![
+        3 => (kind, length.clone(), form.clone())
+            .prop_map(|(kind, us, form)| format!("{{ work = \"{kind}\", us = {us}{form} }}")),
+        1 => (length, form).prop_map(|(us, form)| format!("{{ sleep_us = {us}{form} }}")),
+        1 => Just("\"syscall\"".to_owned()),
+        1 => Just("\"yield\"".to_owned()),
+        1 => Just("\"done\"".to_owned()),
+        1 => (1u32..5).prop_map(|n| format!("{{ do = \"syscall\", every = {n} }}")),
+        1 => Just("{ send = \"sink\" }".to_owned()),
+    ]
+}
+
+fn any_workload() -> impl Strategy<Value = String> {
+    let steps = prop::collection::vec(any_step(), 1..6);
+    let rounds = prop::option::of(1u32..50);
+    (steps, 1u32..20, rounds, 0u32..3000).prop_map(|(steps, threads, rounds, rate)| {
+        let rounds = rounds.map_or(String::new(), |rounds| format!("rounds = {rounds}\n"));
+        let work = "{ work = \"light512\", us = 50 }";
+        format!(
+            "about = \"any\"\nphases_s = [0, 0.5]\n[[group]]\nname = \"any\"\n\
+             threads = {threads}\n{rounds}steps = [{}, \"syscall\", {{ send = \"sink\" }}]\n\
+             [[group]]\nname = \"sink\"\nthreads = 2\nsteps = [\"wait\", {work}, \"done\"]\n\
+             [[group]]\nname = \"server\"\nthreads = 3\nqueue = \"each\"\n\
+             arrivals = {{ per_second = [{rate}, 100] }}\n\
+             steps = [\"wait\", {work}, {{ work = \"scalar\", us = 300 }}, \"done\"]\n",
+            steps.join(", ")
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+
+    /// It runs without a mistake of the scheduler, and no request is lost.
+    #[test]
+    fn any_workload_runs_and_loses_nothing(text in any_workload(), seed in 0u64..1000) {
+        let workload = workload_file::read("any", &text).unwrap();
+        let topology = Topology::regular(1, 1, 2, 2);
+        let setup = Setup { topology, seed, ..setup(workload, 1) };
+        let variant = of("default");
+        let policy = policy::turned(policy::standard(), &variant.settings).unwrap();
+        let (mut engine, records) = begun(&setup, &variant, &policy).unwrap();
+        engine.run_for(1_000_000_000).unwrap();
+        let (given, found) = engine.given_and_found();
+        prop_assert!((given - found).abs() <= 1e-6 * given, "{} given, {} found", given, found);
+        let server = records[2].borrow();
+        let open = server.arrived - server.done;
+        // Each of the three threads may be at one.
+        prop_assert!(open as usize <= engine.nr_sent() + 3, "{} are nowhere", open);
+        prop_assert!(server.arrived > 0);
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The machine of the model, as the engine and the kernel see it.
+
+use std::collections::BTreeSet;
+
+use super::engine::Hardware;
+use super::machine::{Books, Machine, Place, Topology};
+use super::model::{Kind, Model};
+use crate::bpf::intf::avx_topology;
+use crate::bpf::places::name_by_first_cpu;
+
+pub struct Modelled {
+    machine: Machine,
+    changed: Vec<u32>,
+}
+
+impl Modelled {
+    pub fn new(model: &Model, topology: &Topology) -> Self {
+        Self { machine: Machine::new(model, topology.clone()), changed: Vec::new() }
+    }
+
+    /// Of the core of a CPU.
+    pub fn books(&mut self, cpu: u32) -> Books {
+        self.machine.books(cpu as usize)
+    }
+}
+
+impl Hardware for Modelled {
+    fn run(&mut self, cpu: u32, what: Option<Kind>) {
+        let changed = self.machine.run(cpu as usize, what);
+        self.changed.extend(changed.iter().map(|cpu| *cpu as u32));
+    }
+
+    fn rate(&self, cpu: u32) -> f64 {
+        self.machine.rate(cpu as usize)
+    }
+
+    fn next_change(&self) -> Option<u64> {
+        self.machine.next_change()
+    }
+
+    fn advance(&mut self, to: u64) {
+        let changed = self.machine.advance(to);
+        self.changed.extend(changed.iter().map(|cpu| *cpu as u32));
+    }
+
+    fn take_changed(&mut self) -> Option<u32> {
+        self.changed.pop()
+    }
+}
+
+/// What the agent would read of the machine, and each CPU's sibling.
+pub fn places(topology: &Topology) -> Vec<(avx_topology, u32)> {
+    let cpus = &topology.cpus;
+    let is_same_core = |a: &Place, b: &Place| (a.socket, a.core) == (b.socket, b.core);
+    let core = |it: &Place| cpus.iter().position(|other| is_same_core(other, it)).unwrap_or(0);
+    let sibling = |cpu: u32| {
+        let mut others = (0..).zip(cpus).filter(|(other, _)| *other != cpu);
+        let found = others.find(|(_, other)| is_same_core(other, &cpus[cpu as usize]));
+        found.map_or(cpu, |(other, _)| other)
+    };
+    let groups = (0..).zip(cpus.iter().map(|it| [core(it), it.llc, it.socket])).collect();
+    let places = name_by_first_cpu(&groups, &BTreeSet::new());
+    places.into_iter().map(|(cpu, place)| (place, sibling(cpu))).collect()
+}

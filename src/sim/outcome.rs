@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What came of a run, in figures. All of them are modelled.
+
+use serde::{Deserialize, Serialize};
+
+use super::experiment::Setup;
+use super::record::{Latency, SharedRecord};
+use super::variant::Variant;
+use super::watch::{BATCHES, Class, Strip, Watch};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub policy: String,
+    pub variant: String,
+    pub settings: Vec<String>,
+    pub requests_per_s: f64,
+    /// Useful work, in CPUs at their best that would take as long for it without AVX-512.
+    pub work: f64,
+    /// Where it is with a probability of 95 %, by what parts of the run differ.
+    pub work_95: [f64; 2],
+    /// From the arrival of a request, or from the end of the one before.
+    pub latency_us: Option<Latency>,
+    /// How much of their time the CPUs were busy.
+    pub busy_share: f64,
+    /// At the end.
+    pub avx_cores: u32,
+    pub role_changes: u64,
+    pub migrations_per_request: f64,
+    /// Of the work with 512-bit vectors, how much was done on scalar cores.
+    pub wide_on_scalar_share: f64,
+    pub scalar_cores: ClassShares,
+    pub avx_class: ClassShares,
+    /// For each phase but the first: milliseconds until the number of AVX cores stays within one
+    /// of what it is at the end of the phase.
+    pub settle_ms: Vec<f64>,
+    pub groups: Vec<GroupOutcome>,
+    /// When, in milliseconds, there were how many.
+    pub avx_cores_over_time: Vec<(f64, u32)>,
+    /// The whole of the run, and the end of it.
+    pub timelines: [Strip; 2],
+    /// That the simulator had to think about.
+    pub events: u64,
+}
+
+/// Of the time in which cores of a class were busy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassShares {
+    pub busy_core_s: f64,
+    pub by_licence: [f64; 3],
+    /// Of their speed, to lower clocks, throttling and halts.
+    pub lost: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupOutcome {
+    pub name: String,
+    pub requests_per_s: f64,
+    pub latency_us: Option<Latency>,
+}
+
+impl Outcome {
+    pub fn new(setup: &Setup, variant: &Variant, watch: Watch, records: &[SharedRecord]) -> Self {
+        let seconds = watch.measured_ns() as f64 / 1e9;
+        let cpu_ns = watch.measured_ns() * setup.topology.cpus.len() as u64;
+        let done: u64 = watch.done.iter().sum();
+        let (work, work_95) = mean_and_interval(&watch.work, watch.measured_ns() as f64);
+        let wide = watch.scalar.wide + watch.avx.wide;
+        let groups = setup.workload.groups.iter().zip(records).zip(&watch.done);
+        Self {
+            policy: variant.name.clone(),
+            variant: variant.about.clone(),
+            settings: variant.settings.clone(),
+            requests_per_s: done as f64 / seconds,
+            work,
+            work_95,
+            latency_us: records.first().and_then(|record| record.borrow().latency.latency()),
+            busy_share: watch.ran as f64 / cpu_ns as f64,
+            avx_cores: watch.avx_cores.last().map_or(0, |(_, nr)| *nr),
+            role_changes: watch.role_changes,
+            migrations_per_request: watch.moves as f64 / done.max(1) as f64,
+            wide_on_scalar_share: if wide > 0.0 { watch.scalar.wide / wide } else { 0.0 },
+            scalar_cores: shares(&watch.scalar),
+            avx_class: shares(&watch.avx),
+            settle_ms: settle_times(&setup.workload.phases, &watch.avx_cores, watch.measured_ns()),
+            groups: groups
+                .map(|((group, record), done)| GroupOutcome {
+                    name: group.name.clone(),
+                    requests_per_s: *done as f64 / seconds,
+                    latency_us: record.borrow().latency.latency(),
+                })
+                .collect(),
+            avx_cores_over_time: watch
+                .avx_cores
+                .iter()
+                .map(|(ns, nr)| (*ns as f64 / 1e6, *nr))
+                .collect(),
+            events: watch.events,
+            timelines: watch.into_strips(),
+        }
+    }
+}
+
+fn shares(class: &Class) -> ClassShares {
+    let busy: u64 = class.by_licence.iter().sum();
+    let share = |ns: f64| if busy > 0 { ns / busy as f64 } else { 0.0 };
+    ClassShares {
+        busy_core_s: busy as f64 / 1e9,
+        by_licence: class.by_licence.map(|ns| share(ns as f64)),
+        lost: share(class.lost),
+    }
+}
+
+/// Student's t for the batches, all but one of which are free.
+const T_95: f64 = 2.093;
+
+/// Of what was done at the end of each batch.
+fn mean_and_interval(sums: &[f64], ns: f64) -> (f64, [f64; 2]) {
+    let nr = BATCHES as f64;
+    let rates: Vec<f64> = sums.windows(2).map(|two| (two[1] - two[0]) * nr / ns).collect();
+    let mean = rates.iter().sum::<f64>() / nr;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (nr - 1.0);
+    let half = T_95 * (variance / nr).sqrt();
+    (mean, [mean - half, mean + half])
+}
+
+/// By when the number of AVX cores changed to what.
+fn settle_times(phases: &[u64], changes: &[(u64, u32)], end: u64) -> Vec<f64> {
+    let ends = phases.iter().skip(1).copied().chain([end]);
+    let within = phases.iter().copied().zip(ends).skip(1).filter(|(begin, _)| *begin < end);
+    within
+        .map(|(begin, until)| settled_after(changes, begin, until.min(end)) as f64 / 1e6)
+        .collect()
+}
+
+fn settled_after(changes: &[(u64, u32)], begin: u64, end: u64) -> u64 {
+    let until_end = || changes.iter().take_while(|(at, _)| *at <= end);
+    let last = until_end().last().map_or(0, |(_, nr)| *nr);
+    let was_far = |two: &[(u64, u32)]| two[0].1.abs_diff(last) > 1;
+    let seen: Vec<(u64, u32)> = until_end().copied().collect();
+    let settled = seen.windows(2).filter(|two| was_far(two)).map(|two| two[1].0).max();
+    settled.unwrap_or(0).saturating_sub(begin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_settles_when_it_stays_within_one_of_the_end() {
+        let changes = [(0, 0), (110, 2), (120, 7), (130, 5), (190, 6), (205, 3), (230, 1)];
+        assert_eq!(settled_after(&changes, 100, 200), 20);
+        assert_eq!(settled_after(&changes, 200, 300), 30);
+        assert_eq!(settled_after(&changes[..1], 100, 200), 0);
+        let phases = [0, 100, 200, 400];
+        assert_eq!(settle_times(&phases, &changes, 300), [20.0 / 1e6, 30.0 / 1e6]);
+    }
+
+    #[test]
+    fn the_interval_is_as_wide_as_parts_differ() {
+        let even: Vec<f64> = (0..=20).map(|n| f64::from(n) * 10.0).collect();
+        assert_eq!(mean_and_interval(&even, 200.0), (1.0, [1.0, 1.0]));
+        let uneven: Vec<f64> = (0..=20).map(|n| f64::from(n / 2) * 20.0).collect();
+        let (mean, [low, high]) = mean_and_interval(&uneven, 200.0);
+        assert_eq!(mean, 1.0);
+        // The deviation of the parts is 1.026, and their mean's 20's root less.
+        assert!((high - low - 2.0 * 2.093 * 1.026 / 20f64.sqrt()).abs() < 1e-3, "{low} {high}");
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What became of requests: how many were done, and how long they took.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+/// What a group of threads has done.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    pub arrived: u64,
+    pub done: u64,
+    /// What it would have taken on CPUs at their best, without AVX-512, in nanoseconds.
+    pub work: f64,
+    pub latency: Histogram,
+}
+
+/// Every thread of the group writes it.
+pub type SharedRecord = Rc<RefCell<Record>>;
+
+impl Record {
+    pub fn finish(&mut self, took_ns: u64, work: f64) {
+        self.done += 1;
+        self.work += work;
+        self.latency.add(took_ns);
+    }
+}
+
+/// Of times: exact below 128 ns, and within 1/128 above.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    nr: u64,
+    max: u64,
+}
+
+const BITS: u32 = 7;
+
+fn bucket(ns: u64) -> usize {
+    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(BITS + 1);
+    ((u64::from(shift) << BITS) + (ns >> shift)) as usize
+}
+
+/// The first one in a bucket.
+fn least(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    let shift = (bucket >> BITS).saturating_sub(1);
+    (bucket - (shift << BITS)) << shift
+}
+
+impl Histogram {
+    pub fn add(&mut self, ns: u64) {
+        let bucket = bucket(ns);
+        if bucket >= self.counts.len() {
+            self.counts.resize(bucket + 1, 0);
+        }
+        self.counts[bucket] += 1;
+        self.nr += 1;
+        self.max = self.max.max(ns);
+    }
+
+    /// So many of a hundred took no longer.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        let rank = (self.nr as f64 * percent / 100.0).ceil() as u64;
+        let mut seen = 0;
+        for (bucket, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank.max(1) {
+                return least(bucket);
+            }
+        }
+        0
+    }
+
+    pub fn latency(&self) -> Option<Latency> {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        (self.nr > 0).then(|| Latency {
+            p50: us(self.percentile(50.0)),
+            p99: us(self.percentile(99.0)),
+            max: us(self.max),
+        })
+    }
+}
+
+/// In microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    pub p50: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn percentiles_are_those_of_the_sorted_times(
+            mut times in prop::collection::vec(0u64..10_000_000_000, 1..300),
+            percent in 1u32..=100,
+        ) {
+            let mut histogram = Histogram::default();
+            times.iter().for_each(|time| histogram.add(*time));
+            times.sort_unstable();
+            let rank = (times.len() * percent as usize).div_ceil(100);
+            let (found, exact) = (histogram.percentile(percent.into()), times[rank - 1]);
+            prop_assert!(found <= exact && exact - found <= exact / 128, "{} {}", found, exact);
+            prop_assert_eq!(histogram.max, times[times.len() - 1]);
+        }
+    }
+}

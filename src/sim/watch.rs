@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Looks at a machine while it runs: where its AVX cores are, and which licence each core has.
+
+use serde::{Deserialize, Serialize};
+
+use super::engine::{Engine, Work};
+use super::hardware::Modelled;
+use super::machine::{Books, Topology};
+use super::model::Kind;
+use super::record::SharedRecord;
+
+const MS: u64 = 1_000_000;
+
+/// How often it looks, and how often at the end.
+const SLICE_NS: u64 = MS;
+const FINE_SLICE_NS: u64 = MS / 10;
+
+/// Of a picture of what each core does.
+const COLUMNS: u64 = 160;
+const FINE_NS: u64 = COLUMNS * FINE_SLICE_NS;
+
+/// Into how many parts the time is cut, to see how much they differ.
+pub const BATCHES: u64 = 20;
+
+/// What cores of a class spent their time with, in nanoseconds, and what work they did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Class {
+    pub by_licence: [u64; 3],
+    pub lost: f64,
+    pub wide: f64,
+}
+
+/// What each core had most of in each part of some time: a licence, or nothing to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Strip {
+    pub from_ms: f64,
+    pub to_ms: f64,
+    pub cores: Vec<CoreStrip>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CoreStrip {
+    /// A letter for each part: 0, 1 or 2 for the licence, and a dot while it idles.
+    pub licences: String,
+    /// A is for an AVX core, and a dash for another.
+    pub roles: String,
+}
+
+/// How long each core had what within the present column of a strip.
+struct Painter {
+    begin: u64,
+    length: u64,
+    column: u64,
+    /// Idle, the licences, and as an AVX core.
+    cores: Vec<([u64; 4], u64)>,
+    strip: Strip,
+}
+
+/// At one time.
+struct Core {
+    books: Books,
+    wide: f64,
+    is_avx: bool,
+}
+
+pub struct Watch {
+    /// The CPUs of each core.
+    cores: Vec<Vec<u32>>,
+    begin: u64,
+    now: u64,
+    end: u64,
+    before: Vec<Core>,
+    painters: [Painter; 2],
+    pub scalar: Class,
+    pub avx: Class,
+    /// When how many CPUs became AVX cores, by the time measured.
+    pub avx_cores: Vec<(u64, u32)>,
+    pub role_changes: u64,
+    pub moves: u64,
+    pub ran: u64,
+    pub events: u64,
+    /// Of all groups, at the end of each batch; and of each group, in all.
+    pub work: Vec<f64>,
+    pub done: Vec<u64>,
+}
+
+impl Watch {
+    pub fn new(
+        engine: &mut Engine<Modelled>,
+        topology: &Topology,
+        ns: u64,
+        records: &[SharedRecord],
+    ) -> Self {
+        let begin = engine.now();
+        let cores = topology.cpus_by_core();
+        let nr = cores.len();
+        let mut watch = Self {
+            before: Vec::new(),
+            painters: [
+                Painter::new(nr, begin, 0, ns),
+                Painter::new(nr, begin, ns.saturating_sub(FINE_NS), ns),
+            ],
+            cores,
+            begin,
+            now: begin,
+            end: begin + ns,
+            scalar: Class::default(),
+            avx: Class::default(),
+            avx_cores: vec![(0, engine.kernel().nr_avx_cores())],
+            role_changes: role_changes(engine),
+            moves: engine.moves(),
+            ran: engine.ran(),
+            events: engine.nr_events(),
+            work: vec![work_of(records)],
+            done: records.iter().map(|record| record.borrow().done).collect(),
+        };
+        watch.before = watch.sample(engine);
+        watch
+    }
+
+    /// How long to go on before the next look.
+    pub fn next_slice(&self) -> Option<u64> {
+        let left = self.end - self.now;
+        let slice = if left <= FINE_NS { FINE_SLICE_NS } else { SLICE_NS.min(left - FINE_NS) };
+        Some(slice.min(left)).filter(|slice| *slice > 0)
+    }
+
+    pub fn look(&mut self, engine: &mut Engine<Modelled>, records: &[SharedRecord]) {
+        let since = self.now;
+        self.now = engine.now();
+        let sample = self.sample(engine);
+        for (core, (before, after)) in self.before.iter().zip(&sample).enumerate() {
+            let class = if before.is_avx { &mut self.avx } else { &mut self.scalar };
+            let spent = class.add(before, after);
+            for painter in &mut self.painters {
+                painter.paint(core, since, self.now, spent, before.is_avx);
+            }
+        }
+        self.before = sample;
+        let nr_avx = engine.kernel().nr_avx_cores();
+        if self.avx_cores.last().is_none_or(|(_, last)| *last != nr_avx) {
+            self.avx_cores.push((self.now - self.begin, nr_avx));
+        }
+        let batch = self.work.len() as u64;
+        if (self.now - self.begin) * BATCHES >= (self.end - self.begin) * batch {
+            self.work.push(work_of(records));
+        }
+        if self.now == self.end {
+            self.finish(engine, records);
+        }
+    }
+
+    /// From sums to differences.
+    fn finish(&mut self, engine: &Engine<Modelled>, records: &[SharedRecord]) {
+        self.role_changes = role_changes(engine) - self.role_changes;
+        self.moves = engine.moves() - self.moves;
+        self.ran = engine.ran() - self.ran;
+        self.events = engine.nr_events() - self.events;
+        for (done, record) in self.done.iter_mut().zip(records) {
+            *done = record.borrow().done - *done;
+        }
+    }
+
+    fn sample(&self, engine: &mut Engine<Modelled>) -> Vec<Core> {
+        let core = |cpus: &Vec<u32>| Core {
+            books: cpus.first().map_or(Books::default(), |cpu| engine.hardware_mut().books(*cpu)),
+            wide: cpus.iter().map(|cpu| wide(&engine.work_on(*cpu))).sum(),
+            is_avx: cpus.iter().any(|cpu| engine.kernel().is_avx_core(*cpu)),
+        };
+        self.cores.iter().map(core).collect()
+    }
+
+    pub fn measured_ns(&self) -> u64 {
+        self.end - self.begin
+    }
+
+    pub fn into_strips(self) -> [Strip; 2] {
+        self.painters.map(Painter::finish)
+    }
+}
+
+fn wide(work: &Work) -> f64 {
+    work[Kind::Light512 as usize] + work[Kind::Heavy512 as usize]
+}
+
+fn work_of(records: &[SharedRecord]) -> f64 {
+    records.iter().map(|record| record.borrow().work).sum()
+}
+
+fn role_changes(engine: &Engine<Modelled>) -> u64 {
+    (0..engine.kernel().nr_cpus()).map(|cpu| engine.kernel().stats(cpu).role_changes).sum()
+}
+
+impl Class {
+    /// What a core spent between two looks.
+    fn add(&mut self, before: &Core, after: &Core) -> [u64; 3] {
+        let mut spent = [0; 3];
+        for (licence, ns) in spent.iter_mut().enumerate() {
+            *ns = after.books.by_licence[licence] - before.books.by_licence[licence];
+            self.by_licence[licence] += *ns;
+        }
+        self.lost += after.books.lost - before.books.lost;
+        self.wide += after.wide - before.wide;
+        spent
+    }
+}
+
+impl Painter {
+    fn new(nr_cores: usize, begin: u64, from: u64, to: u64) -> Self {
+        let empty = CoreStrip { licences: String::new(), roles: String::new() };
+        Self {
+            begin: begin + from,
+            length: to - from,
+            column: 0,
+            cores: vec![([0; 4], 0); nr_cores],
+            strip: Strip {
+                from_ms: from as f64 / MS as f64,
+                to_ms: to as f64 / MS as f64,
+                cores: vec![empty; nr_cores],
+            },
+        }
+    }
+
+    /// A slice belongs to the column in which it ends.
+    fn paint(&mut self, core: usize, since: u64, now: u64, spent: [u64; 3], is_avx: bool) {
+        if since < self.begin {
+            return;
+        }
+        if core == 0 {
+            let column = ((now - self.begin) * COLUMNS).div_ceil(self.length).saturating_sub(1);
+            if column > self.column {
+                self.next_column(column);
+            }
+        }
+        let (times, as_avx) = &mut self.cores[core];
+        let ns = now - since;
+        times[0] += ns.saturating_sub(spent.iter().sum());
+        for (time, ns) in times[1..].iter_mut().zip(spent) {
+            *time += ns;
+        }
+        *as_avx += if is_avx { ns } else { 0 };
+    }
+
+    fn next_column(&mut self, column: u64) {
+        for (strip, (times, as_avx)) in self.strip.cores.iter_mut().zip(&mut self.cores) {
+            let whole: u64 = times.iter().sum();
+            let most = (0..4).rev().max_by_key(|n| times[*n]).unwrap_or(0);
+            strip.licences.push(['.', '0', '1', '2'][most]);
+            strip.roles.push(if *as_avx * 2 > whole { 'A' } else { '-' });
+            (*times, *as_avx) = ([0; 4], 0);
+        }
+        self.column = column;
+    }
+
+    fn finish(mut self) -> Strip {
+        self.next_column(COLUMNS);
+        self.strip
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A thread of a workload, and the requests that come to it.
+
+use std::rc::Rc;
+
+use rand_distr::{Distribution, Exp1, StandardUniform};
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::SeedableRng;
+
+use super::channels::Channel;
+use super::engine::{Program, Source, Step};
+use super::record::SharedRecord;
+use super::workload::{Length, What, Workload};
+
+/// When phases begin, by the machine's clock.
+#[derive(Clone, Debug)]
+pub struct Phases(Vec<u64>);
+
+impl Phases {
+    pub fn new(workload: &Workload, begin: u64) -> Self {
+        Self(workload.phases.iter().map(|at| begin + at).collect())
+    }
+
+    fn at(&self, now: u64) -> usize {
+        self.0.partition_point(|begin| *begin <= now).saturating_sub(1)
+    }
+
+    fn end_of(&self, phase: usize) -> Option<u64> {
+        self.0.get(phase + 1).copied()
+    }
+}
+
+/// What all threads of a group have in common.
+pub struct Script {
+    pub steps: Vec<super::workload::Step>,
+    pub phases: Phases,
+    pub rounds: Option<u64>,
+    pub has_avx512: bool,
+    /// By group.
+    pub channels: Vec<Vec<Channel>>,
+    /// Clients that wait for an answer think for so long before they ask again.
+    pub think: Option<Length>,
+    /// The work of a request, by phase.
+    pub worth: Vec<f64>,
+    pub record: SharedRecord,
+}
+
+pub struct Worker {
+    script: Rc<Script>,
+    random: Pcg64,
+    /// Where requests for this thread come in.
+    inbox: Option<Channel>,
+    at: usize,
+    round: u64,
+    /// Before this round the thread ends.
+    ends_before: Option<u64>,
+    /// When the request began that it is at; before the first step, nothing has.
+    since: Option<u64>,
+    sent: usize,
+}
+
+impl Worker {
+    pub fn new(script: Rc<Script>, seed: u64, inbox: Option<Channel>) -> Self {
+        let random = Pcg64::seed_from_u64(seed);
+        let ends_before = script.rounds;
+        Self { script, random, inbox, at: 0, round: 0, ends_before, since: None, sent: 0 }
+    }
+
+    fn go_on(&mut self) {
+        self.at += 1;
+        if self.at == self.script.steps.len() {
+            self.at = 0;
+            self.round += 1;
+        }
+    }
+
+    /// None for what takes no time.
+    fn begin(&mut self, what: &What, now: u64) -> Option<Step> {
+        let script = self.script.clone();
+        let phase = script.phases.at(now);
+        match what {
+            What::Work(wide, narrow, length, speed_up) => {
+                let ns = length.sample(phase, &mut self.random);
+                let step = match script.has_avx512 {
+                    true => Step::Work(*wide, ns / speed_up),
+                    false => Step::Work(*narrow, ns),
+                };
+                (ns > 0.0).then_some(step)
+            }
+            What::Sleep(length) => {
+                let ns = length.sample(phase, &mut self.random) as u64;
+                (ns > 0).then_some(Step::Sleep(ns))
+            }
+            What::Syscall => Some(Step::Syscall),
+            What::Yield => Some(Step::Yield),
+            What::Wait => self.inbox.map(Step::Wait),
+            What::Send(group) => {
+                let channels = script.channels.get(*group)?;
+                self.sent += 1;
+                channels.get(self.sent % channels.len().max(1)).map(|to| Step::Send(*to, 0))
+            }
+            What::Done => self.finish(now, phase),
+        }
+    }
+
+    fn finish(&mut self, now: u64, phase: usize) -> Option<Step> {
+        let since = self.since.replace(now).unwrap_or(now);
+        let work = self.script.worth.get(phase).copied().unwrap_or(0.0);
+        self.script.record.borrow_mut().finish(now.saturating_sub(since), work);
+        let think = self.script.think.as_ref()?;
+        let ns = think.sample(phase, &mut self.random) as u64;
+        self.inbox.map(|inbox| Step::Send(inbox, ns))
+    }
+}
+
+impl Program for Worker {
+    fn next(&mut self, now: u64) -> Step {
+        self.since.get_or_insert(now);
+        if self.at == 0 && self.ends_before == Some(self.round) {
+            self.ends_before = self.script.rounds.map(|rounds| self.round + rounds);
+            return Step::Succeed;
+        }
+        let script = self.script.clone();
+        // A round that takes no time is a system call at least, or time would stand still.
+        for _ in 0..script.steps.len() {
+            let Some(step) = script.steps.get(self.at) else { break };
+            let is_due = (self.round + 1).is_multiple_of(step.every);
+            let begun = if is_due { self.begin(&step.what, now) } else { None };
+            self.go_on();
+            if let Some(begun) = begun {
+                return begun;
+            }
+        }
+        Step::Syscall
+    }
+
+    fn received(&mut self, sent_at: u64) {
+        self.since = Some(sent_at);
+    }
+}
+
+/// Requests that arrive at random, however many wait.
+pub struct Poisson {
+    phases: Phases,
+    /// By phase.
+    per_second: Vec<f64>,
+    channels: Vec<Channel>,
+    random: Pcg64,
+    at: u64,
+    record: SharedRecord,
+    is_first: bool,
+}
+
+impl Poisson {
+    pub fn new(
+        phases: Phases,
+        per_second: Vec<f64>,
+        channels: Vec<Channel>,
+        seed: u64,
+        begin: u64,
+        record: SharedRecord,
+    ) -> Self {
+        let random = Pcg64::seed_from_u64(seed);
+        Self { phases, per_second, channels, random, at: begin, record, is_first: true }
+    }
+
+    /// What is to come does not depend on what came, so each phase begins anew.
+    fn next_time(&mut self) -> Option<u64> {
+        loop {
+            let phase = self.phases.at(self.at);
+            let rate = self.per_second.get(phase).copied().unwrap_or(0.0);
+            let wait: f64 = Exp1.sample(&mut self.random);
+            let time = self.at.saturating_add((wait * 1e9 / rate) as u64);
+            match self.phases.end_of(phase).filter(|end| *end <= time) {
+                Some(end) => self.at = end,
+                None if rate <= 0.0 => return None,
+                None => {
+                    self.at = time;
+                    return Some(time);
+                }
+            }
+        }
+    }
+}
+
+impl Source for Poisson {
+    fn next(&mut self) -> Option<(u64, Channel)> {
+        // The one before has arrived by now.
+        self.record.borrow_mut().arrived += u64::from(!self.is_first);
+        self.is_first = false;
+        let time = self.next_time()?;
+        let chosen = match self.channels.len() {
+            1 => 0,
+            several => {
+                let share: f64 = StandardUniform.sample(&mut self.random);
+                ((share * several as f64) as usize).min(several - 1)
+            }
+        };
+        self.channels.get(chosen).map(|channel| (time, *channel))
+    }
+}
+
+/// Requests of clients that each wait for an answer: one of each, to begin with.
+pub struct Clients {
+    left: u32,
+    channels: Vec<Channel>,
+    begin: u64,
+}
+
+impl Clients {
+    pub fn new(clients: u32, channels: Vec<Channel>, begin: u64) -> Self {
+        Self { left: clients, channels, begin }
+    }
+}
+
+impl Source for Clients {
+    fn next(&mut self) -> Option<(u64, Channel)> {
+        self.left = self.left.checked_sub(1)?;
+        let chosen = self.left as usize % self.channels.len().max(1);
+        self.channels.get(chosen).map(|channel| (self.begin, *channel))
+    }
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reads workloads. Whatever is wrong with one is said in a sentence, with the line.
+
+use std::fmt;
+use std::ops::Range;
+
+use anyhow::{Result, anyhow, ensure};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+use super::model::Kind;
+use super::workload::{Arrivals, Form, Group, Length, Per, Process, Queue, Step, What, Workload};
+
+const US: f64 = 1000.0;
+const SECOND: f64 = 1e9;
+
+/// Nothing in a workload takes longer.
+const LONGEST_US: f64 = 1e9;
+const THREADS_MAX: u32 = 10_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    about: String,
+    seconds: Option<Spanned<u64>>,
+    phases_s: Option<Spanned<Vec<f64>>>,
+    group: Vec<Spanned<FileGroup>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileGroup {
+    name: Spanned<String>,
+    threads: Option<u32>,
+    #[serde(default)]
+    per: Per,
+    #[serde(default)]
+    process: Process,
+    weight: Option<u32>,
+    cgroup: Option<u32>,
+    rounds: Option<u64>,
+    #[serde(default)]
+    queue: Queue,
+    arrivals: Option<Spanned<FileArrivals>>,
+    steps: Vec<Spanned<FileStep>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileArrivals {
+    of_capacity: Option<PerPhase>,
+    per_second: Option<PerPhase>,
+    clients: Option<u32>,
+    think_us: Option<PerPhase>,
+    distribution: Option<Form>,
+    spread: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a number is expected here, or a list of one for each phase")]
+enum PerPhase {
+    Always(f64),
+    Each(Vec<f64>),
+}
+
+/// What takes no more than a word.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    Syscall,
+    Yield,
+    Wait,
+    Done,
+}
+
+/// As a table; a word alone stands for one with nothing but `do`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StepTable {
+    #[serde(rename = "do")]
+    word: Option<Word>,
+    work: Option<Kind>,
+    without: Option<Kind>,
+    us: Option<PerPhase>,
+    speed_up: Option<f64>,
+    sleep_us: Option<PerPhase>,
+    send: Option<String>,
+    distribution: Option<Form>,
+    spread: Option<f64>,
+    every: Option<u64>,
+}
+
+struct FileStep(StepTable);
+
+impl<'de> Deserialize<'de> for FileStep {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = FileStep;
+            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+                formatter.write_str("a step: a word, or a table")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<FileStep, E> {
+                let word = Word::deserialize(serde::de::value::StrDeserializer::<E>::new(text))?;
+                Ok(FileStep(StepTable { word: Some(word), ..StepTable::default() }))
+            }
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<FileStep, M::Error> {
+                StepTable::deserialize(MapAccessDeserializer::new(map)).map(FileStep)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// `name` is that of the workload, or of its file.
+pub fn read(name: &str, text: &str) -> Result<Workload> {
+    let reader = Reader { name, text };
+    let file: File = toml::from_str(text).map_err(|error| {
+        // Its first line says what is wrong.
+        let message = error.message().lines().next().unwrap_or("cannot be read").to_owned();
+        reader.wrong(error.span().unwrap_or(0..0), message)
+    })?;
+    reader.workload(file)
+}
+
+struct Reader<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, span: Range<usize>, message: impl fmt::Display) -> anyhow::Error {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        anyhow!("{}, line {}: {message}", self.name, before.matches('\n').count() + 1)
+    }
+
+    /// What is wrong somewhere within the span.
+    fn placed<T>(&self, span: Range<usize>, result: Result<T>) -> Result<T> {
+        result.map_err(|error| self.wrong(span, error))
+    }
+
+    fn workload(&self, file: File) -> Result<Workload> {
+        let phases = match &file.phases_s {
+            Some(phases) => self.placed(phases.span(), starts(phases.get_ref()))?,
+            None => vec![0],
+        };
+        let seconds = match &file.seconds {
+            Some(seconds) => self.placed(seconds.span(), duration(*seconds.get_ref()))?,
+            None => 5,
+        };
+        ensure!(!file.group.is_empty(), self.wrong(0..0, "there is no [[group]] of threads"));
+        let names: Vec<String> =
+            file.group.iter().map(|group| group.get_ref().name.get_ref().clone()).collect();
+        let mut groups = Vec::new();
+        for group in file.group {
+            let name = &group.get_ref().name;
+            let namesakes = names.iter().filter(|other| *other == name.get_ref()).count();
+            let once = ensured(namesakes == 1, "another group has that name");
+            self.placed(name.span(), once)?;
+            groups.push(self.group(group, phases.len(), &names)?);
+        }
+        for group in &groups {
+            self.placed(0..0, reached(group, &groups))?;
+        }
+        Ok(Workload { name: self.name.to_owned(), about: file.about, seconds, phases, groups })
+    }
+
+    fn group(&self, group: Spanned<FileGroup>, phases: usize, names: &[String]) -> Result<Group> {
+        let span = group.span();
+        let file = group.into_inner();
+        let mut steps = Vec::new();
+        for step in file.steps {
+            let span = step.span();
+            let read = read_step(step.into_inner().0, phases, names);
+            steps.extend(self.placed(span, read)?);
+        }
+        let arrivals = match file.arrivals {
+            Some(arrivals) => {
+                let span = arrivals.span();
+                Some(self.placed(span, read_arrivals(arrivals.into_inner(), phases))?)
+            }
+            None => None,
+        };
+        let group = Group {
+            name: file.name.into_inner(),
+            threads: file.threads.unwrap_or(1),
+            per: file.per,
+            process: file.process,
+            weight: file.weight.unwrap_or(100),
+            cgroup: u64::from(file.cgroup.unwrap_or(1)),
+            rounds: file.rounds,
+            queue: file.queue,
+            arrivals,
+            steps,
+        };
+        self.placed(span, sensible(&group))?;
+        Ok(group)
+    }
+}
+
+fn ensured(condition: bool, message: &str) -> Result<()> {
+    ensure!(condition, "{message}");
+    Ok(())
+}
+
+fn starts(phases_s: &[f64]) -> Result<Vec<u64>> {
+    ensured(phases_s.first() == Some(&0.0), "the first phase begins at 0")?;
+    let is_sorted = phases_s.is_sorted_by(|a, b| a < b) && phases_s.iter().all(|at| *at <= 3600.0);
+    ensured(is_sorted, "phases begin one after the other, within an hour")?;
+    Ok(phases_s.iter().map(|at| (at * SECOND) as u64).collect())
+}
+
+fn duration(seconds: u64) -> Result<u64> {
+    ensured((1..=3600).contains(&seconds), "seconds are 1 to 3600")?;
+    Ok(seconds)
+}
+
+fn sensible(group: &Group) -> Result<()> {
+    ensured((1..=THREADS_MAX).contains(&group.threads), "threads are 1 to 10000")?;
+    ensured((1..=10_000).contains(&group.weight), "the weight is 1 to 10000")?;
+    ensured(group.cgroup > 0, "cgroups are numbered from 1")?;
+    ensured(group.rounds != Some(0), "rounds are at least 1")?;
+    let may_end = group.rounds.is_none() || group.process == Process::Each;
+    ensured(
+        may_end,
+        "threads that end after some rounds have to be processes: process = \"each\"",
+    )?;
+    let takes_time = |step: &Step| !matches!(step.what, What::Send(_) | What::Done);
+    ensured(group.steps.iter().any(takes_time), "no step takes any time")?;
+    let has = |what: What| group.steps.iter().any(|step| step.what == what);
+    let of_capacity = matches!(group.arrivals, Some(Arrivals::OfCapacity(_)));
+    ensured(group.arrivals.is_none() || has(What::Wait), "what arrives has a step \"wait\"")?;
+    ensured(!of_capacity || has(What::Done), "of_capacity needs a step \"done\"")
+}
+
+/// Nobody waits for what never comes, or is sent what it never takes.
+fn reached(group: &Group, all: &[Group]) -> Result<()> {
+    let waits = group.steps.iter().any(|step| step.what == What::Wait);
+    let index = all.iter().position(|other| other.name == group.name);
+    let is_sent = all
+        .iter()
+        .flat_map(|other| &other.steps)
+        .any(|step| matches!(step.what, What::Send(to) if Some(to) == index));
+    let comes = is_sent || group.arrivals.is_some();
+    ensure!(!waits || comes, "group {:?} waits, but nothing is sent to it", group.name);
+    ensure!(waits || !is_sent, "group {:?} is sent something, but never waits", group.name);
+    Ok(())
+}
+
+fn read_arrivals(file: FileArrivals, phases: usize) -> Result<Arrivals> {
+    let has_think = file.think_us.is_some() || file.distribution.is_some() || file.spread.is_some();
+    ensured(!has_think || file.clients.is_some(), "only clients think")?;
+    match (file.of_capacity, file.per_second, file.clients) {
+        (Some(share), None, None) => Ok(Arrivals::OfCapacity(per_phase(share, phases, 1e3)?)),
+        (None, Some(rate), None) => Ok(Arrivals::PerSecond(per_phase(rate, phases, 1e9)?)),
+        (None, None, Some(clients)) => {
+            ensured((1..=1_000_000).contains(&clients), "clients are 1 to 1000000")?;
+            let think = file.think_us.unwrap_or(PerPhase::Always(0.0));
+            let think = length(think, file.distribution, file.spread, phases)?;
+            Ok(Arrivals::Clients(clients, think))
+        }
+        _ => Err(anyhow!("arrivals are one of of_capacity, per_second and clients")),
+    }
+}
+
+fn read_step(table: StepTable, phases: usize, names: &[String]) -> Result<Vec<Step>> {
+    let every = table.every.unwrap_or(1);
+    ensured(every > 0, "every is at least 1")?;
+    let is_work = table.work.is_some();
+    let of_work = [table.without.is_some(), table.us.is_some(), table.speed_up.is_some()];
+    ensured(is_work || !of_work.contains(&true), "without, us and speed_up are for work")?;
+    let has_length = is_work || table.sleep_us.is_some();
+    ensured(
+        has_length || (table.distribution.is_none() && table.spread.is_none()),
+        "distribution and spread are for work and sleep_us",
+    )?;
+    let whats = match (table.word, table.work, table.sleep_us, table.send) {
+        (Some(word), None, None, None) => of_word(word),
+        (None, Some(kind), None, None) => {
+            let us = table.us.ok_or_else(|| anyhow!("work says how much it is in us"))?;
+            let length = length(us, table.distribution, table.spread, phases)?;
+            let speed_up = table.speed_up.unwrap_or(1.0);
+            ensured((0.01..=100.0).contains(&speed_up), "speed_up is 0.01 to 100")?;
+            vec![What::Work(kind, table.without.unwrap_or(narrow(kind)), length, speed_up)]
+        }
+        (None, None, Some(us), None) => {
+            vec![What::Sleep(length(us, table.distribution, table.spread, phases)?)]
+        }
+        (None, None, None, Some(to)) => {
+            let index = names.iter().position(|name| *name == to);
+            vec![What::Send(index.ok_or_else(|| anyhow!("there is no group {to:?}"))?)]
+        }
+        _ => return Err(anyhow!("a step is one of do, work, sleep_us and send")),
+    };
+    Ok(whats.into_iter().map(|what| Step { what, every }).collect())
+}
+
+/// It is over once others have run.
+fn of_word(word: Word) -> Vec<What> {
+    match word {
+        Word::Syscall => vec![What::Syscall],
+        Word::Yield => vec![What::Yield, What::Syscall],
+        Word::Wait => vec![What::Wait, What::Syscall],
+        Word::Done => vec![What::Done],
+    }
+}
+
+/// What does the same on a machine without AVX-512, unless it is said.
+fn narrow(kind: Kind) -> Kind {
+    match kind {
+        Kind::Light512 | Kind::Heavy512 => Kind::Scalar,
+        other => other,
+    }
+}
+
+fn length(us: PerPhase, form: Option<Form>, spread: Option<f64>, phases: usize) -> Result<Length> {
+    let ns = per_phase(us, phases, LONGEST_US)?.into_iter().map(|us| us * US).collect();
+    let form = form.unwrap_or_default();
+    let takes_spread = matches!(form, Form::Gamma | Form::Lognormal);
+    ensured(takes_spread == spread.is_some(), "gamma and lognormal have a spread, others none")?;
+    let spread = spread.unwrap_or(1.0);
+    ensured((0.0..=10.0).contains(&spread), "the spread is 0 to 10")?;
+    Length::new(ns, form, spread)
+}
+
+fn per_phase(numbers: PerPhase, phases: usize, most: f64) -> Result<Vec<f64>> {
+    let all = match numbers {
+        PerPhase::Always(number) => vec![number; phases],
+        PerPhase::Each(all) => all,
+    };
+    ensure!(all.len() == phases, "there are {phases} phases, but {} numbers", all.len());
+    let are_right = all.iter().all(|number| (0.0..=most).contains(number));
+    ensure!(are_right, "numbers here are 0 to {most}");
+    Ok(all)
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Files of workloads: what may stand in them, and what is said of what may not.
+
+use proptest::prelude::*;
+
+use super::model::Kind;
+use super::workload::{Form, Length, Per, Process, Queue, Step, What};
+use super::workload_file::read;
+
+const SMALL: &str = "about = \"small\"\n[[group]]\nname = \"a\"\nsteps = [\"syscall\"]\n";
+
+/// A file with one group, of which these are the steps.
+fn with_steps(steps: &str) -> String {
+    format!("about = \"some\"\nphases_s = [0, 1]\n[[group]]\nname = \"a\"\nsteps = [\n{steps}\n]\n")
+}
+
+#[test]
+fn what_is_not_said_is_as_usual() {
+    let workload = read("small", SMALL).unwrap();
+    assert_eq!((workload.name.as_str(), workload.seconds, workload.phases), ("small", 5, vec![0]));
+    let group = &workload.groups[0];
+    assert_eq!((group.threads, group.weight, group.cgroup), (1, 100, 1));
+    assert_eq!(
+        (group.per, group.process, group.queue),
+        (Per::Machine, Process::Each, Queue::Shared)
+    );
+    assert_eq!(group.steps, [Step { what: What::Syscall, every: 1 }]);
+}
+
+#[test]
+fn steps_are_words_or_tables() {
+    let text = with_steps(
+        "{ work = \"light512\", us = [1.5, 2], speed_up = 2 },\n\
+         { work = \"heavy512\", without = \"heavy256\", us = 1 },\n\
+         \"yield\", { do = \"syscall\", every = 3 },",
+    );
+    let length = |ns: &[f64]| Length::new(ns.to_vec(), Form::Fixed, 1.0).unwrap();
+    let expected = [
+        (What::Work(Kind::Light512, Kind::Scalar, length(&[1500.0, 2000.0]), 2.0), 1),
+        (What::Work(Kind::Heavy512, Kind::Heavy256, length(&[1000.0, 1000.0]), 1.0), 1),
+        (What::Yield, 1),
+        (What::Syscall, 1),
+        (What::Syscall, 3),
+    ];
+    let expected: Vec<Step> = expected.map(|(what, every)| Step { what, every }).into();
+    assert_eq!(read("some", &text).unwrap().groups[0].steps, expected);
+}
+
+#[test]
+fn whatever_is_wrong_is_said_with_its_line() {
+    let bad_step = |step: &str| with_steps(&format!("\"syscall\",\n{step}"));
+    for (text, expected) in [
+        (String::new(), "line 1: missing field `about`"),
+        ("about = 3".to_owned(), "line 1: invalid type: integer `3`, expected a string"),
+        (SMALL.replace("name", "nmae"), "line 3: unknown field `nmae`"),
+        (SMALL.replace("\"a\"", "\"a\"\nthreads = 0"), "line 2: threads are 1 to 10000"),
+        (SMALL.replace("\"a\"", "\"a\"\nthreads = -1"), "line 4: invalid value"),
+        (SMALL.replace("\"a\"", "\"a\"\nper = \"socket\""), "line 4: unknown variant `socket`"),
+        (SMALL.to_owned() + &SMALL[16..], "line 3: another group has that name"),
+        (SMALL.replace("[[", "phases_s = [1]\n[["), "line 2: the first phase begins at 0"),
+        (SMALL.replace("[[", "phases_s = [0, 2, 1]\n[["), "line 2: phases begin one after the"),
+        (SMALL.replace("[[", "seconds = 0\n[["), "line 2: seconds are 1 to 3600"),
+        (SMALL.replace("syscall", "done"), "line 2: no step takes any time"),
+        (SMALL.replace("syscall", "wait"), "group \"a\" waits, but nothing is sent to it"),
+        (bad_step("\"sycall\""), "line 7: unknown variant `sycall`, expected one of `syscall`"),
+        (bad_step("{ work = \"scalar\" }"), "line 7: work says how much it is in us"),
+        (bad_step("{ work = \"wide\", us = 1 }"), "line 7: unknown variant `wide`"),
+        (bad_step("{ work = \"scalar\", us = -1 }"), "line 7: numbers here are 0 to 1000000000"),
+        (bad_step("{ work = \"scalar\", us = nan }"), "line 7: numbers here are 0 to"),
+        (bad_step("{ work = \"scalar\", us = [1] }"), "line 7: there are 2 phases, but 1 numbers"),
+        (bad_step("{ work = \"scalar\", us = \"1\" }"), "line 7: a number is expected here, or a"),
+        (bad_step("{ work = \"scalar\", us = 1, spread = 1 }"), "line 7: gamma and lognormal have"),
+        (bad_step("{ do = \"done\", us = 1 }"), "line 7: without, us and speed_up are for work"),
+        (bad_step("{ send = \"b\" }"), "line 7: there is no group \"b\""),
+        (bad_step("{ send = \"a\" }"), "group \"a\" is sent something, but never waits"),
+        (bad_step("{ }"), "line 7: a step is one of do, work, sleep_us and send"),
+        (bad_step("{ do = \"done\", every = 0 }"), "line 7: every is at least 1"),
+        (bad_step("3"), "line 7: invalid type: integer `3`, expected a step: a word, or a table"),
+    ] {
+        let error = read("w", &text).unwrap_err().to_string();
+        assert!(error.starts_with("w, line ") && error.contains(expected), "{expected}: {error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+proptest! {
+    /// Whatever somebody writes, it is read or refused in a line.
+    #[test]
+    fn no_file_is_too_bad(text in "[a-z_=\\[\\]{}\", 0-9\n#.-]{0,200}", cut in 0usize..4000) {
+        let own = include_str!("workloads/x265-parsec.toml");
+        let cut = own.floor_char_boundary(cut);
+        for text in [text.clone(), own[..cut].to_owned() + &text] {
+            if let Err(error) = read("w", &text) {
+                prop_assert!(!error.to_string().contains('\n'), "{error}");
+            }
+        }
+    }
+}
