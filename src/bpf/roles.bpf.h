@@ -313,10 +313,15 @@ static void join_cache(u32 cpu)
 {
 	const struct cpu_ctx *cctx = lookup_cpu(cpu);
 	struct cpu_ctx *first = cctx ? lookup_cpu(cctx->llc) : NULL;
-	struct bpf_cpumask *llc_cpus = first ? first->llc_cpus : NULL;
+	struct bpf_cpumask *llc_cpus;
 
+	if (!first)
+		return;
+	bpf_rcu_read_lock();
+	llc_cpus = first->llc_cpus;
 	if (llc_cpus)
 		bpf_cpumask_set_cpu(cpu, llc_cpus);
+	bpf_rcu_read_unlock();
 }
 
 static s32 create_masks(void)
