@@ -7,6 +7,7 @@ mod cpulist;
 mod explain;
 mod hints;
 pub mod metrics;
+mod peers;
 pub mod policy;
 pub mod preflight;
 pub mod scheduler;

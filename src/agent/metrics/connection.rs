@@ -4,9 +4,10 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::exposition::Format;
+use crate::agent::peers::{Until, is_timeout, refusal};
 
 /// For a whole request, and for a whole answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -56,9 +57,9 @@ pub fn serve(stream: &TcpStream, answer: impl FnOnce(&Request) -> Answer) {
 
 /// Nothing is waited for here: there is room for an answer in a connection that is new.
 pub fn refuse(stream: &TcpStream, most: usize) {
-    let why = format!("at most {most} connections are served at once: try again later");
+    let answer = Answer::sentence(503, &refusal(most));
     let _ = stream.set_nonblocking(true);
-    let _ = (&mut &*stream).write(text_of(&Answer::sentence(503, &why), false).as_bytes());
+    let _ = (&mut &*stream).write(text_of(&answer, false).as_bytes());
     let _ = stream.shutdown(Shutdown::Write);
 }
 
@@ -69,12 +70,12 @@ enum Bad {
     Connection,
 }
 
-fn read_request(mut stream: &TcpStream) -> Result<Request, Bad> {
-    let deadline = Instant::now() + PATIENCE;
+fn read_request(stream: &TcpStream) -> Result<Request, Bad> {
+    let mut stream = Until::after(PATIENCE, stream);
     let mut head = Vec::new();
     let mut part = [0; 1024];
     loop {
-        let length = match read_until(deadline, stream).and_then(|()| stream.read(&mut part)) {
+        let length = match stream.read(&mut part) {
             Ok(0) => return Err(bad(400, "the request has no end")),
             Ok(length) => length,
             Err(error) if is_timeout(&error) => {
@@ -95,20 +96,6 @@ fn read_request(mut stream: &TcpStream) -> Result<Request, Bad> {
 
 fn bad(status: u16, why: &str) -> Bad {
     Bad::Request(Answer::sentence(status, why))
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-}
-
-/// The next read takes no longer. A timeout of its own for each would be no bound for all.
-fn read_until(deadline: Instant, stream: &TcpStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(remaining(deadline)?))
-}
-
-fn remaining(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 /// None as long as it has no end.
@@ -160,28 +147,17 @@ fn text_of(answer: &Answer, is_head: bool) -> String {
     )
 }
 
-fn write(mut stream: &TcpStream, answer: &Answer, is_head: bool) -> io::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    let text = text_of(answer, is_head);
-    let mut rest = text.as_bytes();
-    while !rest.is_empty() {
-        stream.set_write_timeout(Some(remaining(deadline)?))?;
-        match stream.write(rest) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(length) => rest = rest.get(length..).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+fn write(stream: &TcpStream, answer: &Answer, is_head: bool) -> io::Result<()> {
+    Until::after(PATIENCE, stream).write_all(text_of(answer, is_head).as_bytes())?;
     stream.shutdown(Shutdown::Write)
 }
 
-fn linger(mut stream: &TcpStream) {
-    let deadline = Instant::now() + LINGER;
+fn linger(stream: &TcpStream) {
+    let mut stream = Until::after(LINGER, stream);
     let mut heard = 0;
     let mut part = [0; 16 * 1024];
     while heard < LINGER_BYTES {
-        match read_until(deadline, stream).and_then(|()| stream.read(&mut part)) {
+        match stream.read(&mut part) {
             Ok(0) | Err(_) => return,
             Ok(length) => heard += length,
         }

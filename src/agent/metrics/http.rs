@@ -1,29 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The listening socket: a thread for each connection, and a bound on how many there are.
+//! The listening socket, and what each path is answered with.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
-use tracing::warn;
 
 use super::connection::{self, Answer, Request};
 use super::exposition::{self, Format};
 use super::families::Facts;
 use super::process::Usage;
 use super::source::Source;
-
-const CONNECTIONS_MAX: usize = 64;
-
-/// How long it is waited when there are no descriptors, or whatever else it is.
-const PAUSE: Duration = Duration::from_millis(100);
+use crate::agent::peers::{self, Host};
 
 struct Server {
+    listener: TcpListener,
     source: Source,
-    open: AtomicUsize,
     scrapes: AtomicU64,
     refused: AtomicU64,
 }
@@ -33,62 +26,27 @@ pub fn serve(address: SocketAddr, source: Source) -> Result<SocketAddr> {
     let listener =
         TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;
     let bound = listener.local_addr().context("cannot tell the address")?;
-    let server = Arc::new(Server {
-        source,
-        open: AtomicUsize::new(0),
-        scrapes: AtomicU64::new(0),
-        refused: AtomicU64::new(0),
-    });
-    thread::Builder::new()
-        .name("metrics".to_owned())
-        .spawn(move || accept_all(&listener, &server))
-        .context("cannot start the thread that serves metrics")?;
+    let (scrapes, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+    peers::receive(Server { listener, source, scrapes, refused })?;
     Ok(bound)
 }
 
-fn accept_all(listener: &TcpListener, server: &Arc<Server>) {
-    let mut has_warned = false;
-    for stream in listener.incoming() {
-        if let Err(error) = stream.map_err(Into::into).and_then(|it| accept(it, server)) {
-            if !has_warned {
-                warn!("cannot serve metrics at the moment: {error:#}");
-            }
-            has_warned = true;
-            thread::sleep(PAUSE);
-        }
+impl Host for Server {
+    type Stream = TcpStream;
+    const NAME: &str = "metrics";
+    const MOST: usize = 64;
+
+    fn accept(&self) -> io::Result<TcpStream> {
+        self.listener.accept().map(|(stream, _)| stream)
     }
-}
 
-fn accept(stream: TcpStream, server: &Arc<Server>) -> Result<()> {
-    let Some(seat) = Seat::take(server) else {
-        server.refused.fetch_add(1, Ordering::Relaxed);
-        connection::refuse(&stream, CONNECTIONS_MAX);
-        return Ok(());
-    };
-    thread::Builder::new()
-        .name("metrics-peer".to_owned())
-        .spawn(move || connection::serve(&stream, |request| seat.0.answer(request)))
-        .context("cannot start a thread")?;
-    Ok(())
-}
-
-/// One of so many connections, until it is dropped.
-struct Seat(Arc<Server>);
-
-impl Seat {
-    /// Only one thread takes seats.
-    fn take(server: &Arc<Server>) -> Option<Self> {
-        let is_free = server.open.load(Ordering::Acquire) < CONNECTIONS_MAX;
-        is_free.then(|| {
-            server.open.fetch_add(1, Ordering::AcqRel);
-            Self(server.clone())
-        })
+    fn serve(&self, stream: &TcpStream) {
+        connection::serve(stream, |request| self.answer(request));
     }
-}
 
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::AcqRel);
+    fn refuse(&self, stream: &TcpStream) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        connection::refuse(stream, Self::MOST);
     }
 }
 
