@@ -15,7 +15,7 @@ use scx_utils::build_id;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
 use crate::agent::metrics::Listen;
-use crate::agent::policy::{self, InForce};
+use crate::agent::policy::{self, history::History};
 use crate::agent::scheduler::LoadOpts;
 
 pub const NAME: &str = env!("CARGO_PKG_NAME");
@@ -39,7 +39,11 @@ struct Opts {
     #[arg(long)]
     help_stats: bool,
 
-    /// Turn a knob of the policy; may be given several times.
+    /// Start with this policy, by its name or from a file; see "policy list".
+    #[arg(long, value_name = "NAME|FILE", default_value = policy::named::DEFAULT)]
+    policy: String,
+
+    /// Turn a knob of that policy; may be given several times.
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     settings: Vec<String>,
 
@@ -50,6 +54,10 @@ struct Opts {
     /// Where Prometheus finds metrics, over HTTP; "off" for nowhere.
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = Listen::default())]
     metrics: Listen,
+
+    /// Let this group ask the scheduler and change its policy as well, and not root alone.
+    #[arg(long, value_name = "NAME")]
+    control_group: Option<String>,
 
     /// Describe the metrics, as Markdown, and exit.
     #[arg(long)]
@@ -150,8 +158,9 @@ fn run(opts: Opts) -> Result<()> {
         exit_dump_len: opts.exit_dump_len,
         libbpf: opts.libbpf,
     };
-    let policy = policy::turned(policy::standard(), &opts.settings)?;
-    cmd::run::run(opts.stats, opts.metrics, &load, InForce { generation: 1, policy })
+    let policy = policy::turned(policy::load(&opts.policy)?, &opts.settings)?;
+    let group = opts.control_group.as_deref();
+    cmd::run::run(opts.stats, opts.metrics, group, &load, History::new(policy))
 }
 
 fn main() -> ExitCode {

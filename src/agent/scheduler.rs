@@ -2,6 +2,7 @@
 //! The life of the BPF scheduler: load, attach, run until it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +18,11 @@ use scx_utils::{
 };
 use tracing::{debug, info, warn};
 
-use super::control::{Answer, Pending, Request};
+use super::control::{Answer, Peer, Pending, Request};
 use super::explain::Explanation;
 use super::metrics::snapshot::{Now, Snapshot, Sums, Work};
 use super::metrics::source::Exporter;
+use super::policy::history::{Change, History};
 use super::policy::{self, InForce};
 use super::preflight::Tier;
 use super::stats::{self, Metrics, Server};
@@ -107,7 +109,7 @@ impl<'a> Scheduler<'a> {
         server: &Server,
         requests: &Receiver<Pending>,
         exporter: &mut Exporter,
-        in_force: &mut InForce,
+        history: &mut History,
         shutdown: &AtomicBool,
     ) -> Result<Ended> {
         let (answers, questions) = server.channels();
@@ -120,41 +122,73 @@ impl<'a> Scheduler<'a> {
                 }
                 recv(requests) -> pending => {
                     let pending = pending.context("the control socket is gone")?;
-                    let answer = self.obey(&pending.request, in_force);
+                    let answer = self.obey(&pending, history);
                     pending.answer(answer);
                 }
                 recv(exporter.requests()) -> asked => {
                     let asked = asked.context("the exporter is gone")?;
-                    exporter.answer(&asked, self.snapshot(in_force));
+                    exporter.answer(&asked, self.snapshot(history));
                 }
                 default(LOOK_AROUND) => {}
             }
+            self.revert_what_is_due(history);
         }
         self.end(exporter)
     }
 
-    fn obey(&self, request: &Request, in_force: &mut InForce) -> Answer {
-        let answer = match request {
-            Request::Show => Ok(shown(in_force)),
-            Request::Set(settings) => self.switch(in_force, settings),
-            Request::Status => self.status(in_force).map(|it| Answer::Status(Box::new(it))),
+    fn obey(&self, pending: &Pending, history: &mut History) -> Answer {
+        let answer = match &pending.request {
+            Request::Show => Ok(shown(history)),
+            Request::Change(change) => self.change(history, change, &pending.peer),
+            Request::Confirm => history.confirm().map(|()| {
+                info!("{}: policy {} stays", pending.peer, history.in_force().generation);
+                shown(history)
+            }),
+            Request::Status => {
+                self.status(history.in_force()).map(|it| Answer::Status(Box::new(it)))
+            }
             Request::Explain(thread) => books::task(&self.skel, *thread)
                 .map(|task| Answer::Explanation(Box::new(Explanation::new(*thread, &task)))),
         };
         answer.unwrap_or_else(|error| Answer::Refused(format!("{error:#}")))
     }
 
-    fn switch(&self, in_force: &mut InForce, settings: &[String]) -> Result<Answer> {
-        *in_force = self.switched(in_force, settings)?;
-        info!("policy {}: {}", in_force.generation, settings.join(" "));
-        Ok(shown(in_force))
+    fn change(&self, history: &mut History, change: &Change, peer: &Peer) -> Result<Answer> {
+        let now = Instant::now();
+        let switched = history.after(change, now).and_then(|next| match change.dry_run {
+            true => Ok(next),
+            false => tell_policy(&self.skel, &next).map(|()| next),
+        });
+        if change.dry_run {
+            return switched.map(|next| changed(history.in_force(), &next));
+        }
+        if let Err(error) = &switched {
+            history.refused();
+            info!("{peer}: refused another policy: {error:#}");
+        }
+        let next = switched?;
+        let old = *history.in_force();
+        history.enter(next, change.revert_after, now);
+        let until = change.revert_after.map(|time| {
+            format!(", for {} unless it is confirmed", humantime::format_duration(time))
+        });
+        log_change(peer, &old, &next, &until.unwrap_or_default());
+        Ok(changed(&old, &next))
     }
 
-    fn switched(&self, old: &InForce, settings: &[String]) -> Result<InForce> {
-        let policy = policy::turned(old.policy, settings)?;
-        let new = InForce { generation: old.generation + 1, policy };
-        tell_policy(&self.skel, &new)?;
-        Ok(new)
+    fn revert_what_is_due(&self, history: &mut History) {
+        let now = Instant::now();
+        let Some(back) = history.due(now) else { return };
+        match tell_policy(&self.skel, &back) {
+            Ok(()) => {
+                log_change(&"nobody confirmed", history.in_force(), &back, "");
+                history.reverted(back, now);
+            }
+            Err(error) => {
+                warn!("cannot bring back the policy before: {error:#}");
+                history.try_again(now);
+            }
+        }
     }
 
     fn end(&mut self, exporter: &mut Exporter) -> Result<Ended> {
@@ -207,13 +241,15 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    fn snapshot(&self, in_force: &InForce) -> Result<Snapshot> {
+    fn snapshot(&self, history: &History) -> Result<Snapshot> {
         let roles = self.roles()?;
         Ok(Snapshot {
             sums: self.sums(&roles)?,
             now: Now {
                 tier: self.tier.name(),
-                generation: in_force.generation,
+                generation: history.in_force().generation,
+                policy_refusals: history.refusals(),
+                policy_reverts: history.reverts(),
                 cpus: roles.iter().map(|(cpu, it)| (*cpu, status::is_avx_core(it))).collect(),
                 avx_cores: self.variables()?.nr_avx_cpus.into(),
             },
@@ -248,11 +284,26 @@ impl<'a> Scheduler<'a> {
     }
 }
 
-fn shown(in_force: &InForce) -> Answer {
+fn shown(history: &History) -> Answer {
     Answer::InForce {
-        generation: in_force.generation,
-        settings: policy::settings(&in_force.policy),
+        generation: history.in_force().generation,
+        settings: policy::settings(&history.in_force().policy),
+        trial_left_s: history.trial_left(Instant::now()).map(|left| left.as_secs()),
     }
+}
+
+fn changed(old: &InForce, next: &InForce) -> Answer {
+    Answer::Changed {
+        generation: next.generation,
+        differences: policy::differences(&old.policy, &next.policy),
+    }
+}
+
+fn log_change(who: &impl Display, old: &InForce, new: &InForce, until: &str) {
+    let differences = policy::differences(&old.policy, &new.policy);
+    let turned: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    let turned = if turned.is_empty() { "nothing is turned".to_owned() } else { turned.join(", ") };
+    info!("{who}: policy {} in place of {}{until}: {turned}", new.generation, old.generation);
 }
 
 /// What must be settled between opening and loading. It holds while the scheduler runs: a restart

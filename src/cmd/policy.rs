@@ -1,36 +1,174 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `policy`: what is in force, and something else instead, while the scheduler runs.
+//! `policy`: what is in force, and something else instead, while the scheduler runs. Files are
+//! read here, so that the scheduler gets nothing but settings, which it looks at once more.
+
+use std::time::Duration;
 
 use anyhow::{Result, bail};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use super::print;
 use crate::agent::control::{self, Answer, Request};
+use crate::agent::policy::history::{Change, TRIAL, What};
+use crate::agent::policy::named::{self, NAMED};
+use crate::agent::policy::{self, Difference, InForce, Setting};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Print each knob and where it stands.
-    Show,
-    /// Turn knobs, all at once; what they are is in --help-policy.
+    /// List the policies that have a name, and tell which one is in force.
+    List,
+    /// Print a policy as a file: the one in force, or one that has a name.
+    Show {
+        #[arg(value_name = "NAME", conflicts_with = "default")]
+        name: Option<String>,
+        /// Print the default one, with what each knob is and how far it turns.
+        #[arg(long)]
+        default: bool,
+    },
+    /// Change to a policy as a whole, by its name or from a file.
+    Use {
+        #[arg(value_name = "NAME|FILE")]
+        policy: String,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Turn knobs of the policy in force, all at once.
     Set {
         #[arg(value_name = "KNOB=VALUE", required = true)]
         settings: Vec<String>,
+        #[command(flatten)]
+        how: How,
     },
+    /// Tell how the policy in force differs from the default or another, a line for each knob.
+    Diff {
+        #[arg(value_name = "NAME|FILE", default_value = named::DEFAULT)]
+        policy: String,
+    },
+    /// Change to the policy that was in force before, and end a trial at once.
+    Undo {
+        /// Only tell what would change.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Keep the policy that is on trial.
+    Confirm,
+}
+
+#[derive(Debug, Args)]
+pub struct How {
+    /// Only tell what would change.
+    #[arg(long)]
+    dry_run: bool,
+    /// Bring the policy before back after this time, as in 60s, unless it is confirmed.
+    #[arg(long, value_name = "TIME", value_parser = parse_trial)]
+    revert_after: Option<Duration>,
+}
+
+fn parse_trial(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).ok().filter(|time| TRIAL.contains(time));
+    let shown = humantime::format_duration;
+    time.ok_or_else(|| format!("it takes {} to {}", shown(*TRIAL.start()), shown(*TRIAL.end())))
 }
 
 pub fn run(command: &Command) -> Result<()> {
-    let request = match command {
-        Command::Show => Request::Show,
-        Command::Set { settings } => Request::Set(settings.clone()),
-    };
-    match (command, control::ask(&request)?) {
-        (Command::Set { .. }, Answer::InForce { generation, .. }) => {
-            print(&format!("policy {generation} is in force\n"))
+    match command {
+        Command::List => list(),
+        Command::Show { default: true, .. } => print(&policy::document()),
+        Command::Show { name: Some(name), .. } => {
+            print(&policy::file_of(&named::named(name)?.policy()?))
         }
-        (Command::Show, Answer::InForce { generation, settings }) => {
-            let lines = settings.iter().map(|set| format!("{}={}\n", set.knob, set.value));
-            print(&format!("# policy {generation}\n{}", lines.collect::<String>()))
+        Command::Show { name: None, .. } => show(),
+        Command::Use { policy, how } => {
+            let settings = policy::settings(&policy::load(policy)?);
+            change(What::Use(settings.iter().map(Setting::text).collect()), how)
         }
-        (_, other) => bail!("this is no policy: {other:?}"),
+        Command::Set { settings, how } => change(What::Set(settings.clone()), how),
+        Command::Diff { policy } => {
+            let other = policy::load(policy)?;
+            print(&lines_of(&policy::differences(&other, &ask_in_force(&Request::Show)?.0.policy)))
+        }
+        Command::Undo { dry_run } => {
+            change(What::Undo, &How { dry_run: *dry_run, revert_after: None })
+        }
+        Command::Confirm => {
+            let (in_force, _) = ask_in_force(&Request::Confirm)?;
+            print(&format!("policy {} stays in force\n", in_force.generation))
+        }
+    }
+}
+
+/// What is in force, and how many more seconds, if it is on trial.
+fn ask_in_force(request: &Request) -> Result<(InForce, Option<u64>)> {
+    match control::ask(request)? {
+        Answer::InForce { generation, settings, trial_left_s } => {
+            let settings: Vec<String> = settings.iter().map(Setting::text).collect();
+            let policy = policy::turned(policy::standard(), &settings)?;
+            Ok((InForce { generation, policy }, trial_left_s))
+        }
+        other => bail!("this is no policy: {other:?}"),
+    }
+}
+
+/// It is as long without a scheduler that runs.
+fn list() -> Result<()> {
+    for it in NAMED {
+        print(&format!("{:14} {}\n", it.name, it.purpose))?;
+    }
+    print(&match ask_in_force(&Request::Show) {
+        Ok((in_force, _)) => format!(
+            "policy {} is in force: {}\n",
+            in_force.generation,
+            named::name_of(&in_force.policy).unwrap_or("custom")
+        ),
+        Err(error) => format!("none is known to be in force: {error:#}\n"),
+    })
+}
+
+fn show() -> Result<()> {
+    let (in_force, trial_left_s) = ask_in_force(&Request::Show)?;
+    let trial = trial_left_s.map_or_else(String::new, |left| {
+        format!("# on trial: the one before comes back in {left} s\n")
+    });
+    print(&format!(
+        "# policy {}\n# {}\n{trial}{}",
+        in_force.generation,
+        named::name_of(&in_force.policy).unwrap_or("custom"),
+        policy::file_of(&in_force.policy)
+    ))
+}
+
+fn change(what: What, how: &How) -> Result<()> {
+    let &How { dry_run, revert_after } = how;
+    match control::ask(&Request::Change(Change { what, dry_run, revert_after }))? {
+        Answer::Changed { differences, .. } if dry_run => print(&lines_of(&differences)),
+        Answer::Changed { generation, .. } => print(&match revert_after {
+            None => format!("policy {generation} is in force\n"),
+            Some(time) => format!(
+                "policy {generation} is in force, and the one before again in {} unless 'policy \
+                 confirm' is given\n",
+                humantime::format_duration(time)
+            ),
+        }),
+        other => bail!("this is no change: {other:?}"),
+    }
+}
+
+fn lines_of(differences: &[Difference]) -> String {
+    if differences.is_empty() {
+        return "no knob differs\n".to_owned();
+    }
+    differences.iter().map(|difference| format!("{difference}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_have_a_unit_and_a_bound() {
+        assert_eq!(parse_trial("90s"), Ok(Duration::from_secs(90)));
+        for bad in ["", "60", "0s", "999ms", "25h", "-1s", "soon"] {
+            assert!(parse_trial(bad).is_err(), "{bad:?} was accepted");
+        }
     }
 }

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use crate::agent::control;
 use crate::agent::metrics::{self, Listen};
-use crate::agent::policy::InForce;
+use crate::agent::policy::history::History;
 use crate::agent::preflight::Machine;
 use crate::agent::scheduler::{Ended, LoadOpts, Scheduler, kernel_has};
 use crate::agent::stats;
@@ -24,8 +24,9 @@ const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
 pub fn run(
     stats_interval: Option<Duration>,
     listen: Listen,
+    control_group: Option<&str>,
     opts: &LoadOpts,
-    mut in_force: InForce,
+    mut history: History,
 ) -> Result<()> {
     let machine = Machine::look(Path::new("/"));
     machine.check()?;
@@ -33,8 +34,9 @@ pub fn run(
     info!("tier {}: {}", tier.name(), tier.why);
 
     let shutdown = super::shutdown_flag()?;
+    // It is refused where another agent runs, before anything is taken from that one.
+    let requests = control::serve(control_group)?;
     let server = stats::serve()?;
-    let requests = control::serve()?;
     let mut exporter = metrics::serve(listen);
     if let Some(interval) = stats_interval {
         print_stats(interval, shutdown.clone())?;
@@ -42,14 +44,8 @@ pub fn run(
 
     loop {
         let mut open_object = MaybeUninit::uninit();
-        let scheduler = Scheduler::start(opts, tier, &in_force, &mut open_object)?;
-        match scheduler.run_until_end(
-            &server,
-            &requests,
-            &mut exporter,
-            &mut in_force,
-            &shutdown,
-        )? {
+        let scheduler = Scheduler::start(opts, tier, history.in_force(), &mut open_object)?;
+        match scheduler.run_until_end(&server, &requests, &mut exporter, &mut history, &shutdown)? {
             Ended::Stopped => break,
             Ended::Restart if shutdown.load(Ordering::Relaxed) => break,
             Ended::Restart => info!("a CPU came or went, starting again"),

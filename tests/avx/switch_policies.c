@@ -35,12 +35,13 @@ static int turn_some(const struct sockaddr_un *address)
 		perror(address->sun_path);
 		exit(1);
 	}
-	snprintf(text, sizeof(text), "{\"set\":[%s,%s]}\n", any_turn(), any_turn());
+	snprintf(text, sizeof(text), "{\"change\":{\"what\":{\"set\":[%s,%s]}}}\n", any_turn(),
+		 any_turn());
 	if (write(fd, text, strlen(text)) < 0)
 		exit(1);
 	length = read(fd, text, sizeof(text) - 1);
 	text[length > 0 ? length : 0] = 0;
-	granted = !strncmp(text, "{\"in_force\"", 11);
+	granted = !strncmp(text, "{\"changed\"", 10);
 	if (!granted)
 		fprintf(stderr, "%s\n", text);
 	close(fd);

@@ -17,6 +17,7 @@ pub mod hotplug;
 mod machines;
 mod metrics;
 pub mod oracle;
+mod policy;
 mod readme;
 mod recovery;
 mod scheduler;
@@ -46,7 +47,7 @@ pub struct Test {
 /// there are CPUs: those that only look at files need not wait for a guest.
 const THREADS: usize = 6;
 
-const GROUPS: [&[Test]; 20] = [
+const GROUPS: [&[Test]; 21] = [
     stress::TESTS,
     crowd::TESTS,
     hiding::registers::TESTS,
@@ -64,6 +65,7 @@ const GROUPS: [&[Test]; 20] = [
     avx::tiers::TESTS,
     machines::TESTS,
     metrics::TESTS,
+    policy::TESTS,
     bad_input::TESTS,
     host::TESTS,
     readme::TESTS,

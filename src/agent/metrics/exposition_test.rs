@@ -31,8 +31,14 @@ fn life(s: u64) -> Snapshot {
         as_avx_core_ns: [(0, s), (1, 0)].into(),
         cgroups: [(7, Work { avx_ns: s, scalar_ns: s })].into(),
     };
-    let now =
-        Now { tier: "trap", generation: 3, cpus: [(0, true), (1, false)].into(), avx_cores: 1 };
+    let now = Now {
+        tier: "trap",
+        generation: 3,
+        policy_refusals: 4,
+        policy_reverts: 1,
+        cpus: [(0, true), (1, false)].into(),
+        avx_cores: 1,
+    };
     Snapshot { sums, now, restarts: 0 }
 }
 
@@ -80,6 +86,8 @@ fn numbers_are_in_seconds_and_labels_are_escaped() {
     assert_eq!(samples["avxspec_lowered_seconds_total"], 2.0);
     assert_eq!(samples["avxspec_direct_total"], 800.0);
     assert_eq!(samples["avxspec_policy_switches_total"], 2.0);
+    assert_eq!(samples["avxspec_policy_refusals_total"], 4.0);
+    assert_eq!(samples["avxspec_policy_reverts_total"], 1.0);
     assert_eq!(samples["avxspec_cpu_is_avx_core{cpu=\"0\"}"], 1.0);
     assert_eq!(samples["avxspec_cpu_is_avx_core{cpu=\"1\"}"], 0.0);
     let path = "/web \\\"quoted\\\"\\\\and\\nbroken";

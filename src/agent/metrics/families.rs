@@ -129,6 +129,16 @@ fn about_the_scheduler() -> Vec<Family> {
             move |facts| Value::Count(switches(facts)),
         ),
         Family::counter(
+            "avxspec_policy_refusals",
+            "changes of the policy that the scheduler was asked for and refused",
+            |facts| Value::Count(facts.view.snapshot.now.policy_refusals),
+        ),
+        Family::counter(
+            "avxspec_policy_reverts",
+            "times that the policy before came back, since nobody confirmed the new one in time",
+            |facts| Value::Count(facts.view.snapshot.now.policy_reverts),
+        ),
+        Family::counter(
             "avxspec_restarts",
             "times that the scheduler was loaded anew because a CPU came or went",
             |facts| Value::Count(facts.view.snapshot.restarts),

@@ -22,7 +22,10 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default)]
 pub struct Now {
     pub tier: &'static str,
+    /// Of the policy, and how often another one was refused, or came back unconfirmed.
     pub generation: u64,
+    pub policy_refusals: u64,
+    pub policy_reverts: u64,
     /// Those online, and whether each is an AVX core.
     pub cpus: BTreeMap<u32, bool>,
     pub avx_cores: u64,

@@ -332,7 +332,7 @@ fn policies_are_switched_live() -> Result<()> {
              echo refused=$?
              scx_avxspec policy show >/tmp/policy
              sed -n 's/^# policy /generation=/p' /tmp/policy
-             grep '^avx-cpus=' /tmp/policy
+             sed -n 's/^avx-cpus = /avx-cpus=/p' /tmp/policy
              sleep 1
              stop_scheduler
              awk '/policies read/ {{ read += $(NF - 4); torn += $(NF - 1) }}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The listening end of the control socket. Its threads read and write; the main loop gets whole
+//! requests, one at a time, and is never waited for without end.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use crossbeam::channel::{Receiver, Sender, bounded};
+use tracing::warn;
+
+use super::access::{Access, Peer};
+use super::{Answer, Pending, Request, read_line, write_line};
+use crate::NAME;
+use crate::agent::peers::{self, Host, Until, refusal};
+
+/// No request is longer.
+pub const REQUEST_MAX: u64 = 64 * 1024;
+
+/// For a whole request, and for a whole answer.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Until the main loop takes a request: it may be loading the scheduler.
+const BUSY: Duration = Duration::from_secs(5);
+
+struct Door {
+    listener: UnixListener,
+    access: Access,
+    pending: Sender<Pending>,
+    /// No other agent has the socket while this is open.
+    _claim: File,
+}
+
+/// Opens the socket, which outlives the restarts of the scheduler.
+pub fn serve_at(path: &Path, access: Access) -> Result<Receiver<Pending>> {
+    let cannot = || format!("cannot listen at {}", path.display());
+    make_place(path, &access).with_context(cannot)?;
+    let claim = claim(path)?;
+    let listener = listen(path, &access).with_context(cannot)?;
+    let (pending, requests) = bounded(0);
+    peers::receive(Door { listener, access, pending, _claim: claim })?;
+    Ok(requests)
+}
+
+fn make_place(path: &Path, access: &Access) -> io::Result<()> {
+    let Some(dir) = path.parent() else { return Ok(()) };
+    DirBuilder::new().recursive(true).mode(0o755).create(dir)?;
+    match access.group() {
+        // Whatever the umask is.
+        Some(_) => fs::set_permissions(dir, Permissions::from_mode(0o755)),
+        None => Ok(()),
+    }
+}
+
+/// A lock, which the kernel lets go when its process ends, however that is. Two agents that start
+/// at once cannot both have it.
+fn claim(socket: &Path) -> Result<File> {
+    let path = socket.with_extension("lock");
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let cannot = || format!("cannot lock {}", path.display());
+    let mut file = options.open(&path).with_context(cannot)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => bail!("{}", belongs_to(&mut file)),
+        Err(TryLockError::Error(error)) => return Err(error).with_context(cannot),
+    }
+    // Only for the sentence that another one gets.
+    let noted = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+    if let Err(error) = noted {
+        warn!("cannot write to {}: {error}", path.display());
+    }
+    Ok(file)
+}
+
+fn belongs_to(file: &mut File) -> String {
+    let mut owner = String::new();
+    let _ = file.rewind().and_then(|()| file.take(20).read_to_string(&mut owner));
+    let owner = if owner.is_empty() { String::new() } else { format!(", process {owner}") };
+    format!("another {NAME} runs already{owner}: stop it first, or change its policy")
+}
+
+/// What a killed agent left behind is in nobody's way.
+fn listen(path: &Path, access: &Access) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    let mode = match access.group() {
+        Some(group) => {
+            chown(path, None, Some(group.as_raw()))?;
+            0o660
+        }
+        None => 0o600,
+    };
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    Ok(listener)
+}
+
+impl Host for Door {
+    type Stream = UnixStream;
+    const NAME: &str = "control";
+    const MOST: usize = 32;
+
+    fn accept(&self) -> io::Result<UnixStream> {
+        self.listener.accept().map(|(stream, _)| stream)
+    }
+
+    fn serve(&self, stream: &UnixStream) {
+        let answer = self.answer(stream);
+        let answer = answer.unwrap_or_else(|error| Answer::Refused(format!("{error:#}")));
+        // A peer that does not listen to its answer has itself to blame.
+        let _ = write_line(&mut Until::after(PATIENCE, stream), &answer);
+    }
+
+    /// There is room for an answer in a connection that is new.
+    fn refuse(&self, mut stream: &UnixStream) {
+        let _ = stream.set_nonblocking(true);
+        let _ = write_line(&mut stream, &Answer::Refused(refusal(Self::MOST)));
+    }
+}
+
+impl Door {
+    fn answer(&self, stream: &UnixStream) -> Result<Answer> {
+        let peer = Peer::of(stream)?;
+        if let Err(error) = self.access.check(&peer) {
+            warn!("refused {peer}: {error:#}");
+            return Err(error);
+        }
+        let line = read_line(Until::after(PATIENCE, stream), REQUEST_MAX)?;
+        let request: Request = serde_json::from_slice(&line).context("this is no request")?;
+        self.ask_scheduler(request, peer)
+    }
+
+    fn ask_scheduler(&self, request: Request, peer: Peer) -> Result<Answer> {
+        let (answers, answer) = bounded(1);
+        let pending = Pending { request, peer, answers };
+        self.pending.send_timeout(pending, BUSY).ok().context(
+            "the scheduler does not answer, it may be starting again: nothing has changed, try \
+             once more",
+        )?;
+        // It has begun, and does nothing that takes long.
+        answer.recv().context("the scheduler ended meanwhile")
+    }
+}

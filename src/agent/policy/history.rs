@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is in force, what was before it, and whether it is there to stay. Decisions only: the
+//! clock is read by whoever asks, and the kernel is told by whoever gets an answer.
+
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::{InForce, differences, standard, turned};
+use crate::bpf::intf::avx_policy;
+
+/// For how long a policy can be on trial.
+pub const TRIAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+
+/// How soon it is tried again to bring a policy back.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What somebody wants to be in force.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub struct Change {
+    pub what: What,
+    /// It is only to be told what would change.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// After this the policy before comes back, unless somebody confirms the new one.
+    #[serde(default)]
+    pub revert_after: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// What is in force, with these knobs turned, each as KNOB=VALUE.
+    Set(Vec<String>),
+    /// These, and whatever is left out as it is by default.
+    Use(Vec<String>),
+    /// The policy before.
+    Undo,
+}
+
+pub struct History {
+    in_force: InForce,
+    before: Option<avx_policy>,
+    /// When the policy before comes back.
+    trial_ends: Option<Instant>,
+    refusals: u64,
+    reverts: u64,
+}
+
+impl History {
+    pub fn new(policy: avx_policy) -> Self {
+        let in_force = InForce { generation: 1, policy };
+        Self { in_force, before: None, trial_ends: None, refusals: 0, reverts: 0 }
+    }
+
+    pub fn in_force(&self) -> &InForce {
+        &self.in_force
+    }
+
+    pub fn refusals(&self) -> u64 {
+        self.refusals
+    }
+
+    pub fn reverts(&self) -> u64 {
+        self.reverts
+    }
+
+    /// How much longer the policy in force is on trial.
+    pub fn trial_left(&self, now: Instant) -> Option<Duration> {
+        self.trial_ends.map(|end| end.saturating_duration_since(now))
+    }
+
+    /// What would be in force after a change.
+    pub fn after(&self, change: &Change, now: Instant) -> Result<InForce> {
+        if let Some(time) = change.revert_after {
+            ensure!(
+                TRIAL.contains(&time),
+                "a policy can be on trial for {} to {}",
+                humantime::format_duration(*TRIAL.start()),
+                humantime::format_duration(*TRIAL.end()),
+            );
+        }
+        let settles = change.what == What::Undo && change.revert_after.is_none();
+        if let Some(left) = self.trial_left(now)
+            && !settles
+        {
+            bail!(
+                "policy {} is on trial for another {} s: 'policy confirm' keeps it, 'policy undo' \
+                 ends it, and then it can be changed",
+                self.in_force.generation,
+                left.as_secs()
+            );
+        }
+        let policy = match &change.what {
+            What::Set(settings) => turned(self.in_force.policy, settings)?,
+            What::Use(settings) => turned(standard(), settings)?,
+            What::Undo => self.before.context("there was no other policy before this one")?,
+        };
+        Ok(self.next(policy))
+    }
+
+    fn next(&self, policy: avx_policy) -> InForce {
+        InForce { generation: self.in_force.generation + 1, policy }
+    }
+
+    /// This is in force from now on. A policy that is the same as the one before does not take the
+    /// place of that which 'undo' would bring back, unless it is on trial.
+    pub fn enter(&mut self, next: InForce, revert_after: Option<Duration>, now: Instant) {
+        let is_other = !differences(&self.in_force.policy, &next.policy).is_empty();
+        if is_other || revert_after.is_some() {
+            self.before = Some(self.in_force.policy);
+        }
+        self.in_force = next;
+        self.trial_ends = revert_after.map(|time| now + time);
+    }
+
+    pub fn refused(&mut self) {
+        self.refusals += 1;
+    }
+
+    pub fn confirm(&mut self) -> Result<()> {
+        let is_on_trial = self.trial_ends.take().is_some();
+        ensure!(is_on_trial, "policy {} is not on trial", self.in_force.generation);
+        Ok(())
+    }
+
+    /// What has to come back now, since nobody confirmed what is in force.
+    pub fn due(&self, now: Instant) -> Option<InForce> {
+        let is_over = self.trial_ends.is_some_and(|end| end <= now);
+        self.before.filter(|_| is_over).map(|policy| self.next(policy))
+    }
+
+    /// It came back.
+    pub fn reverted(&mut self, back: InForce, now: Instant) {
+        self.enter(back, None, now);
+        self.reverts += 1;
+    }
+
+    /// It could not come back.
+    pub fn try_again(&mut self, now: Instant) {
+        self.trial_ends = Some(now + RETRY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// With a clock that is set by hand.
+    struct Agent {
+        history: History,
+        now: Instant,
+    }
+
+    impl Agent {
+        fn new() -> Self {
+            Self { history: History::new(standard()), now: Instant::now() }
+        }
+
+        fn change(&mut self, what: What, revert_after: Option<Duration>) -> Result<()> {
+            let change = Change { what, dry_run: false, revert_after };
+            let next = self.history.after(&change, self.now)?;
+            self.history.enter(next, revert_after, self.now);
+            Ok(())
+        }
+
+        fn set(&mut self, cpus: u64) -> Result<()> {
+            self.change(What::Set(vec![format!("avx-cpus={cpus}")]), None)
+        }
+
+        fn try_out(&mut self, cpus: u64) -> Result<()> {
+            self.change(What::Set(vec![format!("avx-cpus={cpus}")]), Some(MINUTE))
+        }
+
+        fn undo(&mut self) -> Result<()> {
+            self.change(What::Undo, None)
+        }
+
+        fn wait(&mut self, time: Duration) {
+            self.now += time;
+            if let Some(back) = self.history.due(self.now) {
+                self.history.reverted(back, self.now);
+            }
+        }
+
+        /// The generation and one of its knobs.
+        fn state(&self) -> (u64, u64) {
+            let it = self.history.in_force();
+            (it.generation, it.policy.avx_cpus)
+        }
+    }
+
+    fn why(result: Result<()>) -> String {
+        format!("{:#}", result.unwrap_err())
+    }
+
+    #[test]
+    fn undo_brings_back_and_undo_of_undo_returns() {
+        let mut agent = Agent::new();
+        assert!(why(agent.undo()).contains("no other policy before"));
+        agent.set(5).unwrap();
+        agent.set(6).unwrap();
+        assert_eq!(agent.state(), (3, 6));
+        agent.undo().unwrap();
+        assert_eq!(agent.state(), (4, 5));
+        agent.undo().unwrap();
+        assert_eq!(agent.state(), (5, 6));
+        // The same once more is nothing to undo.
+        agent.set(6).unwrap();
+        agent.undo().unwrap();
+        assert_eq!(agent.state(), (7, 5));
+    }
+
+    #[test]
+    fn a_policy_that_is_used_is_not_mixed_with_the_one_before() {
+        let mut agent = Agent::new();
+        agent.set(5).unwrap();
+        agent.change(What::Use(vec!["sizing=share".to_owned()]), None).unwrap();
+        assert_eq!(agent.state(), (3, standard().avx_cpus));
+    }
+
+    #[test]
+    fn what_nobody_confirms_is_reverted_once() {
+        let mut agent = Agent::new();
+        agent.try_out(5).unwrap();
+        agent.wait(MINUTE - Duration::from_secs(1));
+        assert_eq!(agent.state(), (2, 5));
+        agent.wait(Duration::from_secs(1));
+        assert_eq!((agent.state(), agent.history.reverts()), ((3, 2), 1));
+        agent.wait(2 * MINUTE);
+        assert_eq!((agent.state(), agent.history.reverts()), ((3, 2), 1));
+        agent.undo().unwrap();
+        assert_eq!(agent.state(), (4, 5));
+    }
+
+    #[test]
+    fn what_is_confirmed_stays() {
+        let mut agent = Agent::new();
+        assert!(agent.history.confirm().is_err());
+        agent.try_out(5).unwrap();
+        agent.history.confirm().unwrap();
+        agent.wait(2 * MINUTE);
+        assert_eq!(agent.state(), (2, 5));
+        assert!(agent.history.confirm().is_err());
+    }
+
+    #[test]
+    fn a_trial_is_not_disturbed_but_undone() {
+        let mut agent = Agent::new();
+        agent.try_out(5).unwrap();
+        agent.wait(Duration::from_secs(18));
+        for told in [
+            why(agent.set(6)),
+            why(agent.try_out(6)),
+            why(agent.change(What::Use(vec![]), None)),
+            why(agent.change(What::Undo, Some(MINUTE))),
+        ] {
+            assert!(told.starts_with("policy 2 is on trial for another 42 s: "), "{told}");
+        }
+        agent.undo().unwrap();
+        agent.wait(2 * MINUTE);
+        assert_eq!((agent.state(), agent.history.reverts()), ((3, 2), 0));
+    }
+
+    /// Also if there is nothing that would be another.
+    #[test]
+    fn a_trial_of_what_is_in_force_ends_like_any_other() {
+        let mut agent = Agent::new();
+        agent.set(5).unwrap();
+        agent.try_out(5).unwrap();
+        agent.wait(MINUTE);
+        assert_eq!((agent.state(), agent.history.reverts()), ((4, 5), 1));
+    }
+
+    #[test]
+    fn what_could_not_come_back_is_tried_again_later() {
+        let mut agent = Agent::new();
+        agent.try_out(5).unwrap();
+        agent.now += MINUTE;
+        agent.history.try_again(agent.now);
+        assert!(agent.history.due(agent.now).is_none());
+        agent.wait(RETRY);
+        assert_eq!(agent.state(), (3, 2));
+    }
+
+    #[test]
+    fn a_trial_has_a_length() {
+        let mut agent = Agent::new();
+        for time in [Duration::ZERO, Duration::from_secs(86401), Duration::MAX] {
+            let told = why(agent.change(What::Use(vec![]), Some(time)));
+            assert_eq!(told, "a policy can be on trial for 1s to 1day");
+        }
+        assert_eq!(agent.state(), (1, 2));
+    }
+
+    #[test]
+    fn what_is_wrong_changes_nothing() {
+        let mut agent = Agent::new();
+        agent.set(5).unwrap();
+        assert!(agent.change(What::Use(vec!["avx-cpus=many".to_owned()]), None).is_err());
+        assert!(agent.change(What::Set(vec!["shrink-fill=1".to_owned()]), Some(MINUTE)).is_err());
+        assert_eq!((agent.state(), agent.history.trial_left(agent.now)), ((2, 5), None));
+    }
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Every knob of the scheduler, what it is unless somebody turns it, and how far it can be
+//! turned.
+
+use anyhow::{Context, Result};
+
+use super::value::Scale::{Choice, Count, Fraction, Time};
+use super::value::Value::{self, Cpus, List, Number};
+use super::value::{NO_NAMES, names_of};
+use super::words::{did_you_mean, quoted};
+use crate::bpf::intf::{self, avx_policy};
+
+const US: u64 = 1000;
+const MS: u64 = 1000 * US;
+const S: u64 = 1000 * MS;
+
+/// What suits most machines.
+pub fn standard() -> avx_policy {
+    avx_policy {
+        scalar_penalty_ns: 20 * MS,
+        stranded_ns: 50 * MS,
+        steal_ns: 5 * MS,
+        avx_cores_for: intf::avx_served_SERVED_ALL.into(),
+        classes: intf::avx_classes_CLASSES_AVX512.into(),
+        sizing: intf::avx_sizing_method_SIZING_CONTROLLER.into(),
+        avx_cpus: 2,
+        avx_cpu_list: [0; intf::AVX_LIST_WORDS as usize],
+        share_alpha: 32,
+        grow_fill: 768,
+        shrink_fill: 512,
+        window_ns: 50 * MS,
+        wait_target_ns: 200 * US,
+        grow_dwell_ns: 20 * MS,
+        shrink_dwell_ns: 200 * MS,
+        placement: intf::avx_placement_method_PLACEMENT_PACK.into(),
+        return_method: intf::avx_return_method_RETURN_ADAPTIVE.into(),
+        avx_slice_ns: 20 * MS,
+        return_timeout_ns: 20 * MS,
+        worthwhile_ns: 100 * US,
+        retry_max_ns: S,
+        backoff_min_ns: MS,
+        backoff_max_ns: 100 * MS,
+        mixed_memory_ns: 200 * MS,
+        detection_grace_ns: 100 * MS,
+        licence_hold_ns: 670 * US,
+        licence_drop: 256,
+        move_cost_ns: 10 * US,
+        only_where_it_pays: 1,
+        quiet_library: 1,
+        never_hide: names_of(&[DYNAMIC_LINKER]).unwrap_or(NO_NAMES),
+    }
+}
+
+/// Run by itself, it starts programs of which nobody knows what they need.
+const DYNAMIC_LINKER: &str = "ld-linux-x86-64";
+
+pub struct Knob {
+    pub name: &'static str,
+    pub value: Value,
+    pub help: &'static str,
+}
+
+/// A knob by the member that it turns.
+macro_rules! knob {
+    ($name:literal, $member:ident, $scale:expr, $help:literal) => {
+        Knob {
+            name: $name,
+            value: Number($scale, |policy| policy.$member, |policy, value| policy.$member = value),
+            help: $help,
+        }
+    };
+}
+
+pub static KNOBS: &[Knob] = &[
+    knob!(
+        "avx-cores-for",
+        avx_cores_for,
+        Choice(&["nobody", "hinted", "all"]),
+        "for whom there are AVX cores: nobody, so that AVX work is counted and nothing else is done; \
+         threads that say what their work is; or whoever does AVX work"
+    ),
+    knob!(
+        "classes",
+        classes,
+        Choice(&["avx512", "avx512+avx2-heavy"]),
+        "what is AVX work: 512-bit instructions; or heavy 256-bit ones as well, where threads say \
+         so, for of these nothing else tells"
+    ),
+    knob!(
+        "sizing",
+        sizing,
+        Choice(&["static", "share", "controller", "list"]),
+        "how many AVX cores: avx-cpus of them; the share of the CPU time that AVX work has; \
+         what AVX work needs in order not to wait; or those in avx-cpu-list"
+    ),
+    knob!("avx-cpus", avx_cpus, Count(0..=8192), "CPUs that are AVX cores, with sizing=static"),
+    Knob {
+        name: "avx-cpu-list",
+        value: Cpus(|policy| &policy.avx_cpu_list, |policy| &mut policy.avx_cpu_list),
+        help: "which CPUs are AVX cores, with sizing=list; those that are offline or isolated are not",
+    },
+    knob!(
+        "share-alpha",
+        share_alpha,
+        Fraction(1..=1024),
+        "weight of the newest value, with sizing=share"
+    ),
+    knob!(
+        "grow-fill",
+        grow_fill,
+        Fraction(1..=1024),
+        "how much of the AVX cores' time may be used before there is another"
+    ),
+    knob!(
+        "shrink-fill",
+        shrink_fill,
+        Fraction(1..=1024),
+        "and how little of the others' before there is one less; below grow-fill"
+    ),
+    knob!("window", window_ns, Time(MS..=S), "over how long demand is averaged"),
+    knob!("wait-target", wait_target_ns, Time(0..=100 * MS), "how long AVX work may wait"),
+    knob!("grow-dwell", grow_dwell_ns, Time(0..=10 * S), "least time between two growths"),
+    knob!("shrink-dwell", shrink_dwell_ns, Time(0..=10 * S), "least time before one core less"),
+    knob!(
+        "placement",
+        placement,
+        Choice(&["pack", "spread"]),
+        "AVX cores on one node while there is room, or evenly over the nodes"
+    ),
+    knob!(
+        "scalar-penalty",
+        scalar_penalty_ns,
+        Time(0..=S),
+        "how long other work must have been due to be treated like AVX work on an AVX core"
+    ),
+    knob!(
+        "stranded",
+        stranded_ns,
+        Time(0..=S),
+        "how long AVX work must have been due to be taken by a scalar CPU"
+    ),
+    knob!(
+        "steal",
+        steal_ns,
+        Time(0..=S),
+        "how long a task must have been due to be taken by a CPU of another cache that is not idle"
+    ),
+    knob!(
+        "return",
+        return_method,
+        Choice(&["syscall", "switch", "timeout", "adaptive"]),
+        "when an AVX task is scalar again: with its next system call; when it is switched out; \
+         with the time-out alone; or with a system call unless it always comes back soon"
+    ),
+    knob!(
+        "avx-slice",
+        avx_slice_ns,
+        Time(100 * US..=20 * MS),
+        "how long an AVX task may run before the next one"
+    ),
+    knob!(
+        "return-timeout",
+        return_timeout_ns,
+        Time(100 * US..=10 * S),
+        "without wide vectors for so long it is, whatever the method"
+    ),
+    knob!(
+        "worthwhile",
+        worthwhile_ns,
+        Time(0..=100 * MS),
+        "a task that is back sooner is better left where it is, with return=adaptive"
+    ),
+    knob!("retry-max", retry_max_ns, Time(MS..=10 * S), "... and tried again after this"),
+    knob!(
+        "backoff-min",
+        backoff_min_ns,
+        Time(0..=10 * S),
+        "how long a task stays visible after a light instruction of AVX-512, at first"
+    ),
+    knob!("backoff-max", backoff_max_ns, Time(0..=10 * S), "... and at most, for it doubles"),
+    knob!(
+        "mixed-memory",
+        mixed_memory_ns,
+        Time(0..=10 * S),
+        "a task with light instructions is kept on AVX cores if it used wide ones that lately"
+    ),
+    knob!(
+        "detection-grace",
+        detection_grace_ns,
+        Time(0..=10 * S),
+        "how long nothing is hidden from a program that looks for what the CPU has"
+    ),
+    knob!(
+        "licence-hold",
+        licence_hold_ns,
+        Time(0..=10 * MS),
+        "how long the clock stays low after the last wide instruction"
+    ),
+    knob!("licence-drop", licence_drop, Fraction(0..=1024), "how much of the clock is lost then"),
+    knob!("move-cost", move_cost_ns, Time(0..=MS), "what a move costs a task, cold caches and all"),
+    knob!(
+        "only-where-it-pays",
+        only_where_it_pays,
+        Choice(&["off", "on"]),
+        "programs for which AVX cores cost more, in moves and in waits beside idle CPUs, than they \
+         earn are left alone, and tried again now and then"
+    ),
+    knob!(
+        "quiet-library",
+        quiet_library,
+        Choice(&["off", "on"]),
+        "programs that start get string functions without AVX-512 from the C library, and see \
+         AVX-512 themselves; but not those that are marked as needing x86-64-v4"
+    ),
+    Knob {
+        name: "never-hide",
+        value: List(|policy| &policy.never_hide, |policy| &mut policy.never_hide),
+        help: "programs, by their names in /proc/PID/comm, from which AVX-512 is never hidden: \
+               their AVX work is seen in samples only",
+    },
+];
+
+/// The knob of this name. Who mistypes it is told the nearest one.
+pub fn knob(name: &str) -> Result<&'static Knob> {
+    KNOBS.iter().find(|knob| knob.name == name).with_context(|| {
+        let names = KNOBS.iter().map(|knob| knob.name);
+        let advice = did_you_mean(name, names).unwrap_or("--help-policy lists them".to_owned());
+        format!("there is no knob {}: {advice}", quoted(name))
+    })
+}
+
+/// What two knobs must not say together.
+pub struct Contradiction {
+    pub knobs: [&'static str; 2],
+    is_there: fn(&avx_policy) -> bool,
+    pub why: &'static str,
+}
+
+const CONTRADICTIONS: [Contradiction; 2] = [
+    Contradiction {
+        knobs: ["shrink-fill", "grow-fill"],
+        is_there: |policy| policy.shrink_fill >= policy.grow_fill,
+        why: "shrink-fill must be below grow-fill, or the set of AVX cores would swing",
+    },
+    Contradiction {
+        knobs: ["backoff-min", "backoff-max"],
+        is_there: |policy| policy.backoff_min_ns > policy.backoff_max_ns,
+        why: "backoff-min must not be above backoff-max",
+    },
+];
+
+pub fn contradiction(policy: &avx_policy) -> Option<Contradiction> {
+    CONTRADICTIONS.into_iter().find(|it| (it.is_there)(policy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_within_its_range_and_can_be_said() {
+        let policy = standard();
+        for knob in KNOBS {
+            let text = knob.show(&policy);
+            let mut same = policy;
+            knob.turn(&mut same, &text).unwrap();
+            assert_eq!(knob.show(&same), text, "{}", knob.name);
+        }
+    }
+
+    #[test]
+    fn every_knob_turns_its_own_member() {
+        for (n, knob) in KNOBS.iter().enumerate() {
+            let mut policy = standard();
+            let text = match &knob.value {
+                Number(scale, get, _) => {
+                    let first = match scale {
+                        Choice(_) => 0,
+                        Count(range) | Fraction(range) | Time(range) => *range.start(),
+                    };
+                    let is_first = get(&policy) == first;
+                    scale.show(if is_first { first + 1 } else { first })
+                }
+                List(..) => "this,that".to_owned(),
+                Cpus(..) => "1-3,1023".to_owned(),
+            };
+            knob.turn(&mut policy, &text).unwrap();
+            assert_eq!(knob.show(&policy), text, "{}", knob.name);
+            for (m, other) in KNOBS.iter().enumerate().filter(|(m, _)| *m != n) {
+                assert_eq!(other.show(&policy), other.show(&standard()), "{n} turned {m}");
+            }
+        }
+    }
+}

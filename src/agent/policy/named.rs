@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Policies that have a name. Another one is another entry.
+
+use anyhow::{Context, Result};
+
+use super::words::{did_you_mean, quoted};
+use super::{settings, standard, turned};
+use crate::bpf::intf::avx_policy;
+
+pub struct Named {
+    pub name: &'static str,
+    /// What is not as it is by default.
+    settings: &'static [&'static str],
+    /// What it is for.
+    pub purpose: &'static str,
+}
+
+/// What is in force unless somebody chooses.
+pub const DEFAULT: &str = "adaptive";
+
+pub static NAMED: &[Named] = &[
+    Named {
+        name: DEFAULT,
+        settings: &[],
+        purpose: "what suits most machines: as many AVX cores as AVX work needs, and only for \
+                  programs for which they pay",
+    },
+    Named {
+        name: "fault-migrate",
+        settings: &["sizing=share", "return=syscall", "only-where-it-pays=off"],
+        purpose: "the mechanism at its plainest: AVX cores by the share of AVX work, back with \
+                  the next system call, for every program",
+    },
+    Named {
+        name: "static",
+        settings: &["sizing=static"],
+        purpose: "the same number of AVX cores at all times, which is the knob avx-cpus",
+    },
+    Named {
+        name: "hints",
+        settings: &["avx-cores-for=hinted"],
+        purpose: "AVX cores for threads that say what their work is, and everybody else as if \
+                  there were none",
+    },
+    Named {
+        name: "observe",
+        settings: &["avx-cores-for=nobody"],
+        purpose: "AVX work is counted and nothing is done about it: what to start with where \
+                  nobody knows yet whether AVX cores pay",
+    },
+];
+
+impl Named {
+    pub fn policy(&self) -> Result<avx_policy> {
+        let settings: Vec<String> = self.settings.iter().map(|set| (*set).to_owned()).collect();
+        turned(standard(), &settings).with_context(|| format!("the policy {} is wrong", self.name))
+    }
+}
+
+pub fn find(name: &str) -> Option<&'static Named> {
+    NAMED.iter().find(|it| it.name == name)
+}
+
+pub fn named(name: &str) -> Result<&'static Named> {
+    find(name).with_context(|| format!("there is no policy {}: {}", quoted(name), advice(name)))
+}
+
+/// For who mistypes a name.
+pub fn advice(name: &str) -> String {
+    let all = || format!("choose one of {}", names().collect::<Vec<_>>().join(", "));
+    did_you_mean(name, names()).unwrap_or_else(all)
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    NAMED.iter().map(|it| it.name)
+}
+
+/// The name of a policy, unless it is custom.
+pub fn name_of(policy: &avx_policy) -> Option<&'static str> {
+    let all = settings(policy);
+    let is_it = |it: &&Named| it.policy().is_ok_and(|policy| settings(&policy) == all);
+    NAMED.iter().find(is_it).map(|it| it.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_is_valid_and_none_is_another() {
+        for it in NAMED {
+            assert_eq!(name_of(&it.policy().unwrap()), Some(it.name));
+            assert!(!it.purpose.contains(['\n', '.']), "{}", it.purpose);
+        }
+        assert_eq!(names().collect::<BTreeSet<_>>().len(), NAMED.len());
+        assert_eq!(name_of(&standard()), Some(DEFAULT));
+        let custom = turned(standard(), &["avx-cpus=3".to_owned()]).unwrap();
+        assert_eq!(name_of(&custom), None);
+    }
+
+    #[test]
+    fn who_mistypes_a_name_is_told_the_nearest() {
+        let complaint = |name| format!("{:#}", named(name).err().unwrap());
+        assert!(complaint("adaptiv").contains("did you mean \"adaptive\"?"));
+        assert!(complaint("").contains("choose one of adaptive, fault-migrate"));
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where a policy comes from: it has a name, or it is a file. Nothing of a file that is none, or
+//! is larger than any policy, is taken into memory, and nothing is waited for.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::words::quoted;
+use super::{file, named};
+use crate::bpf::intf::avx_policy;
+
+const LARGEST_KIB: u64 = 64;
+
+/// A name comes first: a file of the same name can be had as ./NAME.
+pub fn load(name_or_file: &str) -> Result<avx_policy> {
+    if let Some(it) = named::find(name_or_file) {
+        return it.policy();
+    }
+    let path = Path::new(name_or_file);
+    let is_missing = matches!(path.try_exists(), Ok(false));
+    if is_missing && !looks_like_a_file(name_or_file) {
+        let (what, advice) = (quoted(name_or_file), named::advice(name_or_file));
+        bail!("there is neither a policy nor a file {what}: {advice}");
+    }
+    let what = || format!("cannot use the policy file {name_or_file}");
+    file::parse(&read(path).with_context(what)?).with_context(what)
+}
+
+fn looks_like_a_file(text: &str) -> bool {
+    text.contains('/') || text.ends_with(".toml")
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let file = open(path)?;
+    ensure!(file.metadata()?.is_file(), "it is no regular file");
+    let mut content = Vec::new();
+    file.take(LARGEST_KIB * 1024 + 1).read_to_end(&mut content).context("cannot read it")?;
+    let is_small = content.len() as u64 <= LARGEST_KIB * 1024;
+    ensure!(is_small, "it is larger than {LARGEST_KIB} KiB");
+    Ok(content)
+}
+
+/// A pipe has nobody at its other end to wait for.
+fn open(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    options.open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => anyhow::anyhow!("there is no such file"),
+        _ => error.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::policy::settings;
+    use std::fs;
+    use std::os::unix::net::UnixListener;
+
+    fn complaint(of: &Path) -> String {
+        format!("{:#}", load(of.to_str().unwrap()).err().unwrap())
+    }
+
+    #[test]
+    fn a_name_or_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine");
+        fs::write(&path, "base = 'static'\n").unwrap();
+        let from_file = load(path.to_str().unwrap()).unwrap();
+        assert_eq!(settings(&from_file), settings(&load("static").unwrap()));
+        fs::write(&path, "base = 'static'\nspeed = 1\n").unwrap();
+        let told = complaint(&path);
+        assert!(told.starts_with("cannot use the policy file /"), "{told}");
+        assert!(told.contains("/mine: line 2: there is no knob \"speed\""), "{told}");
+    }
+
+    #[test]
+    fn what_is_neither_is_told_so() {
+        let told = complaint(Path::new("statik"));
+        assert!(told.starts_with("there is neither a policy nor a file \"statik\": "), "{told}");
+        assert!(told.ends_with("did you mean \"static\"?"), "{told}");
+        for path in ["/nowhere/static", "nowhere.toml", "/dev/null/x"] {
+            let told = complaint(Path::new(path));
+            assert!(told.starts_with("cannot use the policy file "), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let socket = dir.path().join("socket");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        for path in [dir.path(), &pipe, Path::new("/dev/zero"), Path::new("/dev/null")] {
+            assert!(complaint(path).ends_with("it is no regular file"), "{}", complaint(path));
+        }
+        assert!(complaint(&socket).contains("cannot use the policy file"));
+        let loop_ = dir.path().join("loop");
+        std::os::unix::fs::symlink(&loop_, &loop_).unwrap();
+        assert!(complaint(&loop_).contains("cannot use the policy file"));
+    }
+
+    #[test]
+    fn no_more_than_the_limit_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("large");
+        fs::write(&path, "#".repeat(64 * 1024)).unwrap();
+        assert!(load(path.to_str().unwrap()).is_ok());
+        fs::write(&path, "#".repeat(64 * 1024 + 1)).unwrap();
+        assert!(complaint(&path).contains("larger than 64 KiB"));
+        // Of a length that no memory has.
+        File::create(&path).unwrap().set_len(1 << 42).unwrap();
+        assert!(complaint(&path).contains("larger than 64 KiB"));
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a knob can be turned to, as text, in a policy file, and in the policy itself.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use toml::Value as Toml;
+use toml::de::DeValue;
+
+use super::knobs::Knob;
+use super::words::quoted;
+use crate::agent::cpulist;
+use crate::bpf::intf::{self, avx_name, avx_policy};
+
+/// What the value of a knob is.
+pub enum Value {
+    Number(Scale, fn(&avx_policy) -> u64, fn(&mut avx_policy, u64)),
+    List(fn(&avx_policy) -> &Names, fn(&mut avx_policy) -> &mut Names),
+    Cpus(fn(&avx_policy) -> &CpuList, fn(&mut avx_policy) -> &mut CpuList),
+}
+
+use Value::{Cpus, List, Number};
+
+/// A bit for each CPU.
+pub type CpuList = [u64; intf::AVX_LIST_WORDS as usize];
+
+/// Of programs.
+pub type Names = [avx_name; intf::AVX_NAMES_MAX as usize];
+
+pub const NO_NAMES: Names =
+    [avx_name { words: [0; intf::AVX_NAME_WORDS as usize] }; intf::AVX_NAMES_MAX as usize];
+
+/// What a number is.
+pub enum Scale {
+    /// One of these names, which are numbered from 0.
+    Choice(&'static [&'static str]),
+    Count(RangeInclusive<u64>),
+    /// In 1/1024.
+    Fraction(RangeInclusive<u64>),
+    /// In nanoseconds.
+    Time(RangeInclusive<u64>),
+}
+
+use Scale::{Choice, Count, Fraction, Time};
+
+/// A choice that is a flag, false and true.
+const FLAG: &[&str] = &["off", "on"];
+
+impl Knob {
+    /// As `turn` takes it.
+    pub fn show(&self, policy: &avx_policy) -> String {
+        match &self.value {
+            Number(scale, get, _) => scale.show(get(policy)),
+            List(get, _) => names_in(get(policy)).join(","),
+            Cpus(get, _) => cpulist::format(cpus_in(get(policy))),
+        }
+    }
+
+    pub fn turn(&self, policy: &mut avx_policy, text: &str) -> Result<()> {
+        let refused =
+            |expected| anyhow!("{} cannot be {}: it takes {expected}", self.name, quoted(text));
+        match &self.value {
+            Number(scale, _, set) => set(policy, scale.parse(text).map_err(refused)?),
+            List(_, names) => {
+                let given: Vec<&str> = text.split(',').filter(|name| !name.is_empty()).collect();
+                *names(policy) = names_of(&given).with_context(|| self.range()).map_err(refused)?;
+            }
+            Cpus(_, list) => {
+                let given = cpulist::parse(text, intf::AVX_LIST_CPUS);
+                let given = given.with_context(|| self.range()).map_err(refused)?;
+                *list(policy) = list_with(&given);
+            }
+        }
+        Ok(())
+    }
+
+    /// As a policy file has it.
+    pub fn to_toml(&self, policy: &avx_policy) -> Toml {
+        let strings =
+            |texts: Vec<String>| Toml::Array(texts.into_iter().map(Toml::String).collect());
+        match &self.value {
+            List(get, _) => strings(names_in(get(policy))),
+            Cpus(get, _) => {
+                let list = cpulist::format(cpus_in(get(policy)));
+                let ranges = list.split(',').filter(|range| !range.is_empty());
+                strings(ranges.map(str::to_owned).collect())
+            }
+            Number(scale, get, _) => {
+                let text = scale.show(get(policy));
+                match scale {
+                    Choice(FLAG) => Toml::Boolean(text == "on"),
+                    Count(_) => text.parse().map_or(Toml::String(text), Toml::Integer),
+                    Fraction(_) => text.parse().map_or(Toml::String(text), Toml::Float),
+                    Choice(_) | Time(_) => Toml::String(text),
+                }
+            }
+        }
+    }
+
+    /// The text for what a policy file says. Whatever it is, it can be a string; what else it can
+    /// be is another matter.
+    pub fn text_of(&self, value: &DeValue<'_>) -> Result<String> {
+        let text = match (&self.value, value) {
+            (_, DeValue::String(text)) => Some(text.to_string()),
+            (Number(Choice(FLAG), ..), DeValue::Boolean(flag)) => {
+                Some(if *flag { "on" } else { "off" }.to_owned())
+            }
+            (Number(Count(_) | Fraction(_), ..), DeValue::Integer(_)) => integer(value),
+            (Number(Fraction(_), ..), DeValue::Float(number)) => Some(number.as_str().to_owned()),
+            (List(..) | Cpus(..), DeValue::Array(values)) => {
+                let elements = values.iter().map(|value| element(value.get_ref()));
+                elements.collect::<Option<Vec<_>>>().map(|texts| texts.join(","))
+            }
+            _ => None,
+        };
+        text.with_context(|| {
+            let kind = value.type_str();
+            format!("{} cannot be this {kind}: it takes {}", self.name, self.range())
+        })
+    }
+
+    /// What it takes, in words.
+    pub fn range(&self) -> String {
+        match &self.value {
+            Number(scale, ..) => scale.range(),
+            List(..) => format!(
+                "up to {} names of up to {LONGEST_NAME} bytes, with commas between them",
+                intf::AVX_NAMES_MAX
+            ),
+            Cpus(..) => format!("CPUs below {}, as in 0-3,8", intf::AVX_LIST_CPUS),
+        }
+    }
+}
+
+fn integer(value: &DeValue<'_>) -> Option<String> {
+    let number = value.as_integer()?;
+    i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
+}
+
+/// Of a list, as text. With a comma in it, it would be two.
+fn element(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => (!text.contains(',')).then(|| text.to_string()),
+        _ => integer(value),
+    }
+}
+
+fn cpus_in(list: &CpuList) -> impl Iterator<Item = u32> {
+    (0..intf::AVX_LIST_CPUS).filter(|cpu| list[*cpu as usize / 64] >> (cpu % 64) & 1 == 1)
+}
+
+fn list_with(cpus: &BTreeSet<u32>) -> CpuList {
+    let mut list = [0; intf::AVX_LIST_WORDS as usize];
+    cpus.iter().for_each(|cpu| list[*cpu as usize / 64] |= 1 << (cpu % 64));
+    list
+}
+
+/// The kernel cuts off what is longer.
+const LONGEST_NAME: usize = size_of::<avx_name>() - 1;
+
+/// Control characters are no part of a name: the first zero ends it.
+pub fn names_of(names: &[&str]) -> Option<Names> {
+    let mut all = NO_NAMES;
+    for (n, name) in names.iter().enumerate() {
+        if name.contains(char::is_control) {
+            return None;
+        }
+        let mut bytes = [0; size_of::<avx_name>()];
+        bytes[..LONGEST_NAME].get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+        let words =
+            |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+        *all.get_mut(n)? = avx_name { words: [words(0), words(size_of::<u64>())] };
+    }
+    Some(all)
+}
+
+fn names_in(names: &Names) -> Vec<String> {
+    names.iter().map_while(text_of).collect()
+}
+
+/// Nothing of a name that is not used.
+fn text_of(name: &avx_name) -> Option<String> {
+    let bytes: Vec<u8> = name.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_end_matches('\0');
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn in_1024ths(text: &str) -> Option<u64> {
+    let fraction = text.parse::<f64>().ok().filter(|value| (0.0..=1.0).contains(value))?;
+    Some((fraction * f64::from(intf::AVX_WHOLE)).round() as u64)
+}
+
+impl Scale {
+    fn parse(&self, text: &str) -> Result<u64> {
+        let (value, range) = match self {
+            Choice(names) => {
+                let position = names.iter().position(|name| *name == text);
+                let position = position.with_context(|| format!("one of {}", names.join(", ")))?;
+                return Ok(position as u64);
+            }
+            Count(range) => (text.parse().ok(), range),
+            Fraction(range) => (in_1024ths(text), range),
+            Time(range) => {
+                let parsed = humantime::parse_duration(text).ok();
+                (parsed.and_then(|time| u64::try_from(time.as_nanos()).ok()), range)
+            }
+        };
+        value.filter(|value| range.contains(value)).with_context(|| self.range())
+    }
+
+    pub fn show(&self, value: u64) -> String {
+        match self {
+            Choice(names) => names[value as usize].to_owned(),
+            Count(_) => value.to_string(),
+            Fraction(_) => {
+                // Three digits do for most, and four tell all of them apart.
+                let fraction = value as f64 / f64::from(intf::AVX_WHOLE);
+                let short = format!("{fraction:.3}");
+                if in_1024ths(&short) == Some(value) { short } else { format!("{fraction:.4}") }
+            }
+            Time(_) => humantime::format_duration(Duration::from_nanos(value)).to_string(),
+        }
+    }
+
+    fn range(&self) -> String {
+        match self {
+            Choice(names) => names.join(", "),
+            Count(range) | Fraction(range) | Time(range) => {
+                format!("{} to {}", self.show(*range.start()), self.show(*range.end()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fraction_has_a_text_of_its_own() {
+        let all = Fraction(0..=1024);
+        for value in 0..=1024 {
+            assert_eq!(all.parse(&all.show(value)).unwrap(), value);
+        }
+        assert_eq!((all.show(768), all.show(1024)), ("0.750".to_owned(), "1.000".to_owned()));
+    }
+
+    #[test]
+    fn names_have_a_length_and_no_control_characters() {
+        let names = names_of(&["fifteen-letters", "a b"]).unwrap();
+        assert_eq!(names_in(&names), ["fifteen-letters", "a b"]);
+        for bad in ["sixteen-letters!", "a\0b", "\0", "a\nb", "\u{85}"] {
+            assert!(names_of(&["good", bad]).is_none(), "{bad:?}");
+        }
+        assert!(names_of(&["a"; 17]).is_none());
+    }
+}
