@@ -154,20 +154,16 @@ impl<'a> Scheduler<'a> {
     }
 
     fn change(&self, history: &mut History, change: &Change, peer: &Peer) -> Result<Answer> {
-        let now = Instant::now();
-        let switched = history.after(change, now).and_then(|next| match change.dry_run {
-            true => Ok(next),
-            false => tell_policy(&self.skel, &next).map(|()| next),
-        });
+        let (now, old) = (Instant::now(), *history.in_force());
+        let next = history.after(change, now);
         if change.dry_run {
-            return switched.map(|next| changed(history.in_force(), &next));
+            return next.map(|next| changed(&old, &next));
         }
-        if let Err(error) = &switched {
+        let switched = next.and_then(|next| tell_policy(&self.skel, &next).map(|()| next));
+        let next = switched.inspect_err(|error| {
             history.refused();
             info!("{peer}: refused another policy: {error:#}");
-        }
-        let next = switched?;
-        let old = *history.in_force();
+        })?;
         history.enter(next, change.revert_after, now);
         let until = change.revert_after.map(|time| {
             format!(", for {} unless it is confirmed", humantime::format_duration(time))
@@ -237,7 +233,7 @@ impl<'a> Scheduler<'a> {
             low_clock_on_avx_cores_s: seconds(metrics.lowered_avx_ns),
             cpus: self.roles()?.iter().map(cpu).collect(),
             waits: status::waits_of(&per_cpu),
-            cgroups: status::name_cgroups(books::cgroups(&self.skel)),
+            cgroups: status::cgroups_of(books::cgroups(&self.skel)),
         })
     }
 

@@ -72,6 +72,8 @@ pub struct Waits {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cgroup {
+    #[serde(skip)]
+    id: u64,
     pub path: String,
     pub book: Book,
 }
@@ -175,18 +177,23 @@ impl Waits {
     }
 }
 
-/// The books with the names of their cgroups, of whoever did AVX work, the most first. Who has
-/// none any more is gone.
-pub fn name_cgroups(books: impl Iterator<Item = (u64, avx_book)>) -> Vec<Cgroup> {
-    let paths = paths_of_cgroups();
+/// The books of whoever did AVX work, the most first, and without names: to look for these takes
+/// long.
+pub fn cgroups_of(books: impl Iterator<Item = (u64, avx_book)>) -> Vec<Cgroup> {
     let mut cgroups: Vec<Cgroup> = books
-        .map(|(id, book)| Cgroup {
-            path: paths.get(&id).map_or_else(|| format!("(gone, {id})"), Clone::clone),
-            book: Book::new(&book),
-        })
+        .map(|(id, book)| Cgroup { id, path: String::new(), book: Book::new(&book) })
         .collect();
     cgroups.sort_by(|a, b| b.book.avx_s.total_cmp(&a.book.avx_s));
     cgroups
+}
+
+impl Status {
+    /// Who has no name any more is gone.
+    pub fn name_cgroups(&mut self, paths: &BTreeMap<u64, String>) {
+        for it in &mut self.cgroups {
+            it.path = paths.get(&it.id).map_or_else(|| format!("(gone, {})", it.id), Clone::clone);
+        }
+    }
 }
 
 /// By id. Nothing but the file system is asked, so anyone may, at any time.
@@ -298,6 +305,18 @@ mod tests {
         let paths = cgroup_paths(root.path());
         assert_eq!(paths[&fs::metadata(&inner).unwrap().ino()], "/web.slice/nginx");
         assert_eq!(paths[&fs::metadata(root.path()).unwrap().ino()], "/");
+    }
+
+    #[test]
+    fn cgroups_are_named_afterwards_the_busiest_first() {
+        // SAFETY: the type consists of integers, for which all zeroes is valid.
+        let idle: avx_book = unsafe { std::mem::zeroed() };
+        let busy = avx_book { avx_ns: 7, ..idle };
+        let cgroups = cgroups_of([(1, idle), (2, busy), (3, idle)].into_iter());
+        let mut status = Status { cgroups, ..Status::default() };
+        status.name_cgroups(&[(1, "/".to_owned()), (2, "/web".to_owned())].into());
+        let paths: Vec<&str> = status.cgroups.iter().map(|it| it.path.as_str()).collect();
+        assert_eq!(paths, ["/web", "/", "(gone, 3)"]);
     }
 
     #[test]

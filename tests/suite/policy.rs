@@ -13,12 +13,12 @@ use crate::vm::{Flavour, Qemu, in_repository, program};
 pub const TESTS: &[Test] = &[
     Test {
         name: "policy::is_used_undone_tried_out_and_confirmed_while_the_scheduler_runs",
-        budget_s: 120,
+        budget_s: 150,
         body: is_changed_live,
     },
     Test {
         name: "policy::the_control_socket_is_for_one_agent_and_for_whom_it_lets_in",
-        budget_s: 90,
+        budget_s: 110,
         body: control_socket,
     },
 ];

@@ -17,6 +17,7 @@ use super::access::{Access, Peer};
 use super::{Answer, Pending, Request, read_line, write_line};
 use crate::NAME;
 use crate::agent::peers::{self, Host, Until, refusal};
+use crate::agent::status;
 
 /// No request is longer.
 pub const REQUEST_MAX: u64 = 64 * 1024;
@@ -134,7 +135,11 @@ impl Door {
         }
         let line = read_line(Until::after(PATIENCE, stream), REQUEST_MAX)?;
         let request: Request = serde_json::from_slice(&line).context("this is no request")?;
-        self.ask_scheduler(request, peer)
+        let mut answer = self.ask_scheduler(request, peer)?;
+        if let Answer::Status(status) = &mut answer {
+            status.name_cgroups(&status::paths_of_cgroups());
+        }
+        Ok(answer)
     }
 
     fn ask_scheduler(&self, request: Request, peer: Peer) -> Result<Answer> {
