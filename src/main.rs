@@ -97,7 +97,7 @@ enum Command {
     #[command(subcommand)]
     Policy(cmd::policy::Command),
     /// Compare policies on a modelled machine; needs no privilege and changes nothing.
-    Sim(cmd::sim::Options),
+    Sim(Box<cmd::sim::Options>),
     /// Show what a scheduler that already runs is doing.
     Status {
         /// As JSON.

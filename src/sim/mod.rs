@@ -7,6 +7,7 @@
 mod alarms;
 mod channels;
 mod clock;
+pub mod comparison;
 pub mod engine;
 pub mod experiment;
 mod hardware;
@@ -14,6 +15,7 @@ mod kernel;
 pub mod machine;
 pub mod model;
 pub mod outcome;
+pub mod parameters;
 pub mod record;
 pub mod variant;
 pub mod watch;

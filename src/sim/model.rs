@@ -57,6 +57,8 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     pub name: &'static str,
+    /// Where the clocks are from.
+    pub source: &'static str,
     /// In the order of the numbers of cores; the last one is also for more cores than it says.
     pub steps: Vec<Step>,
     /// The licence that instructions need, in the order of `Kind`.
@@ -87,6 +89,7 @@ const US: u64 = 1000;
 /// Transitions", and as Intel's optimization manual has it. The steps come with the presets.
 const SKYLAKE: Model = Model {
     name: "",
+    source: "",
     steps: Vec::new(),
     // Heavy is floating point, integer multiplication and FMA.
     demand: [Licence::L0, Licence::L0, Licence::L1, Licence::L1, Licence::L2],
@@ -117,6 +120,8 @@ struct Preset {
     steps: &'static [Step],
     /// Whether the clock depends on the licence.
     licences: bool,
+    /// Where the clocks are from.
+    source: &'static str,
 }
 
 /// For any number of cores.
@@ -126,13 +131,18 @@ const fn step(up_to_cores: u32, l0: u32, l1: u32, l2: u32) -> Step {
     Step { up_to_cores, mhz: [l0, l1, l2] }
 }
 
+const NULL_MODEL: &str = "A null model: there is nothing to gain, and nothing may be lost. The \
+    numbers have no meaning but that they are all the same. Real ones lose little: Travis Downs, \
+    \"Ice Lake AVX-512 Downclocking\", found 100 MHz at most on a client processor.";
+
 const PRESETS: [Preset; 7] = [
-    // Measured: Travis Downs, as above. It has four cores and no turbo.
-    Preset { name: "xeon-w-2104", steps: &[step(ANY, 3200, 2800, 2400)], licences: true },
-    // Published are the shares of L0 that L1 and L2 have: 97 and 91 % with 1 or 2 cores active, 85
-    // and 62 % with 13 or 14. Assumption: L0 is 3.2 and 2.6 GHz there, with which the shares come
-    // out in whole multiples of 100 MHz. The columns between are interpolated evenly and rounded
-    // down to such multiples, with the numbers of cores of the Xeon Gold 6130.
+    Preset {
+        name: "xeon-w-2104",
+        steps: &[step(ANY, 3200, 2800, 2400)],
+        licences: true,
+        source: "Measured by Travis Downs, \"Gathering Intel on Intel AVX-512 Transitions\". It has \
+                 four cores and no turbo.",
+    },
     Preset {
         name: "gold-5120",
         steps: &[
@@ -143,10 +153,12 @@ const PRESETS: [Preset; 7] = [
             step(ANY, 2600, 2200, 1600),
         ],
         licences: true,
+        source: "Published are the shares of L0 that L1 and L2 have: 97 and 91 % with 1 or 2 cores \
+                 active, 85 and 62 % with 13 or 14. Assumption: L0 is 3.2 and 2.6 GHz there, with \
+                 which the shares come out in whole multiples of 100 MHz. The columns between are \
+                 interpolated evenly and rounded down to such multiples, with the numbers of cores \
+                 of the Xeon Gold 6130.",
     },
-    // L0 and L2 at third hand, but for all cores active: these two are also in Gottschlag,
-    // Machauer, Khalil and Bellosa, "Fair Scheduling for AVX2 and AVX-512 Workloads".
-    // L1 is derived: midway, rounded down to 100 MHz.
     Preset {
         name: "gold-6130",
         steps: &[
@@ -157,17 +169,37 @@ const PRESETS: [Preset; 7] = [
             step(ANY, 2800, 2300, 1900),
         ],
         licences: true,
+        source: "L0 and L2 at third hand, but for all cores active: these two are also in \
+                 Gottschlag, Machauer, Khalil and Bellosa, \"Fair Scheduling for AVX2 and AVX-512 \
+                 Workloads\". L1 is derived: midway, rounded down to 100 MHz.",
     },
-    // Ioannis Papamanoglou, "Constructing a Library for Mitigating AVX-Induced Performance
-    // Degradation", with idle states disabled, so that all 14 cores counted as active. What fewer
-    // active cores get is not known: the same, here, though the processor has a higher turbo.
-    Preset { name: "i9-7940x", steps: &[step(ANY, 3800, 3300, 2500)], licences: true },
-    // Null models: there is nothing to gain, and nothing may be lost. The numbers have no meaning
-    // but that they are all the same. Real ones lose little: Travis Downs, "Ice Lake AVX-512
-    // Downclocking", found 100 MHz at most on a client processor.
-    Preset { name: "ice-lake", steps: &[step(ANY, 3000, 3000, 3000)], licences: false },
-    Preset { name: "sapphire-rapids", steps: &[step(ANY, 3000, 3000, 3000)], licences: false },
-    Preset { name: "zen4", steps: &[step(ANY, 3000, 3000, 3000)], licences: false },
+    Preset {
+        name: "i9-7940x",
+        steps: &[step(ANY, 3800, 3300, 2500)],
+        licences: true,
+        source: "Ioannis Papamanoglou, \"Constructing a Library for Mitigating AVX-Induced \
+                 Performance Degradation\", with idle states disabled, so that all 14 cores counted \
+                 as active. What fewer active cores get is not known: the same, here, though the \
+                 processor has a higher turbo.",
+    },
+    Preset {
+        name: "ice-lake",
+        steps: &[step(ANY, 3000, 3000, 3000)],
+        licences: false,
+        source: NULL_MODEL,
+    },
+    Preset {
+        name: "sapphire-rapids",
+        steps: &[step(ANY, 3000, 3000, 3000)],
+        licences: false,
+        source: NULL_MODEL,
+    },
+    Preset {
+        name: "zen4",
+        steps: &[step(ANY, 3000, 3000, 3000)],
+        licences: false,
+        source: NULL_MODEL,
+    },
 ];
 
 impl Model {
@@ -177,7 +209,8 @@ impl Model {
 
     pub fn named(name: &str) -> Option<Self> {
         let preset = PRESETS.iter().find(|preset| preset.name == name)?;
-        let skylake = Model { name: preset.name, steps: preset.steps.to_vec(), ..SKYLAKE };
+        let Preset { name, source, .. } = *preset;
+        let skylake = Model { name, source, steps: preset.steps.to_vec(), ..SKYLAKE };
         Some(if preset.licences { skylake } else { without_licences(skylake) })
     }
 

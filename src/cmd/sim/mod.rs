@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `sim`: policies side by side, on a machine that is a model.
 
+mod list;
 mod machine;
+mod progress;
+mod run;
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use self::machine::Machine;
 use super::{print, print_json};
@@ -15,7 +18,26 @@ use crate::sim::variant::Variant;
 use crate::sim::workload::Workload;
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Options {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    quick: Quick,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show which workloads, policies and models there are.
+    List,
+    /// Run a workload under several policies.
+    Run(run::Options),
+}
+
+/// Without a command: a web server under all policies, in short.
+#[derive(Debug, Args)]
+struct Quick {
     #[command(flatten)]
     machine: Machine,
 
@@ -28,8 +50,15 @@ pub struct Options {
     json: bool,
 }
 
-/// A quick comparison.
 pub fn run(options: &Options) -> Result<()> {
+    match &options.command {
+        Some(Command::List) => list::run(),
+        Some(Command::Run(options)) => run::run(options),
+        None => compare(&options.quick),
+    }
+}
+
+fn compare(options: &Quick) -> Result<()> {
     let setup = options.machine.setup(Workload::named("nginx")?, options.seconds)?;
     let mut outcomes: Vec<Outcome> = Vec::new();
     if !options.json {

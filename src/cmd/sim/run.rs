@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `sim run`: one workload under several policies.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use super::machine::Machine;
+use super::outcome_of;
+use super::progress::Progress;
+use crate::cmd::{print, print_json};
+use crate::sim::comparison::Comparison;
+use crate::sim::outcome::Outcome;
+use crate::sim::record::Latency;
+use crate::sim::variant::Variant;
+use crate::sim::workload::Workload;
+use crate::sim::{parameters, workload_file};
+use crate::version;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// What the machine is to do: one of those that "sim list" shows.
+    #[arg(required_unless_present = "file")]
+    workload: Option<String>,
+
+    /// A workload of your own.
+    #[arg(long = "workload", id = "file", value_name = "FILE", conflicts_with = "workload")]
+    file: Option<PathBuf>,
+
+    #[command(flatten)]
+    machine: Machine,
+
+    /// How long, in seconds of the machine's time; the workload knows how long is worth it.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: Option<u64>,
+
+    /// Under this policy; may be given several times. "set" is the one that --set makes.
+    #[arg(long = "policy", value_name = "NAME")]
+    policies: Vec<String>,
+
+    /// Under the default policy with this knob turned; may be given several times.
+    #[arg(long = "set", value_name = "KNOB=VALUE")]
+    settings: Vec<String>,
+
+    /// With a parameter of the model other than it is thought to be; may be given several times.
+    #[arg(long, value_name = "PARAMETER=FACTOR")]
+    scale: Vec<String>,
+
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let workload = match (&options.workload, &options.file) {
+        (Some(name), _) => Workload::named(name)?,
+        (None, Some(file)) => from_file(file)?,
+        (None, None) => bail!("there is no workload: \"sim list\" shows some"),
+    };
+    let comparison = compare(options, workload)?;
+    if options.json { print_json(&comparison) } else { print(&table(&comparison)?) }
+}
+
+fn from_file(file: &PathBuf) -> Result<Workload> {
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    workload_file::read(&file.display().to_string(), &text)
+}
+
+fn compare(options: &Options, workload: Workload) -> Result<Comparison> {
+    let variants = variants(&options.policies, &options.settings)?;
+    let seconds = options.seconds.unwrap_or(workload.seconds);
+    let mut setup = options.machine.setup(workload, seconds)?;
+    for scale in &options.scale {
+        parameters::scale(&mut setup, scale)?;
+    }
+    let progress = Progress::new(variants.len());
+    let mut outcomes = Vec::new();
+    for variant in &variants {
+        outcomes.push(outcome_of(&setup, variant)?);
+        progress.step();
+    }
+    let Machine { sockets, cores, threads, seed, .. } = options.machine;
+    Ok(Comparison {
+        kind: "modelled".to_owned(),
+        command: command_line(),
+        version: version(),
+        parameters: parameters::all(&setup),
+        workload: setup.workload.name,
+        about: setup.workload.about,
+        model: setup.model.name.to_owned(),
+        sockets,
+        cores,
+        threads,
+        seconds,
+        seed,
+        outcomes,
+    })
+}
+
+/// Those that are named; or all of them, or the reference and what is set.
+pub fn variants(names: &[String], settings: &[String]) -> Result<Vec<Variant>> {
+    let set = || (!settings.is_empty()).then(|| Variant::with(settings));
+    let named = |name: &String| {
+        let found = if name == "set" { set() } else { Variant::named(name) };
+        found.with_context(|| {
+            let known: Vec<String> = Variant::all().into_iter().map(|it| it.name).collect();
+            format!("there is no policy {name:?}: choose one of {}, or use --set", known.join(", "))
+        })
+    };
+    if names.is_empty() && settings.is_empty() {
+        return Ok(Variant::all());
+    }
+    let mut variants = names.iter().map(named).collect::<Result<Vec<_>>>()?;
+    if variants.is_empty() {
+        variants.extend(Variant::all().into_iter().next());
+    }
+    let has_set = variants.iter().any(|variant| variant.name == "set");
+    variants.extend(set().filter(|_| !has_set));
+    Ok(variants)
+}
+
+/// What was typed, so that it can be typed again.
+fn command_line() -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_=./+,:".contains(it);
+    let word = |word: String| match word.chars().all(is_plain) && !word.is_empty() {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    let words = std::env::args_os().skip(1).map(|it| word(it.to_string_lossy().into_owned()));
+    std::iter::once(crate::NAME.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn table(comparison: &Comparison) -> Result<String> {
+    let mut text = format!(
+        "{}: {}. {}, {} x {} cores x {} threads, {} s, seed {}. All figures are modelled.\n",
+        comparison.workload,
+        comparison.about,
+        comparison.model,
+        comparison.sockets,
+        comparison.cores,
+        comparison.threads,
+        comparison.seconds,
+        comparison.seed
+    );
+    writeln!(
+        text,
+        "{:>11} {:>8} {:>6} {:>9} {:>9} {:>9} {:>5} {:>7} {:>7} {:>6}",
+        "requests/s",
+        "relative",
+        "+-",
+        "p50 us",
+        "p99 us",
+        "max us",
+        "AVX",
+        "changes",
+        "moves",
+        "busy"
+    )?;
+    for outcome in &comparison.outcomes {
+        write_outcome(&mut text, comparison, outcome)?;
+    }
+    Ok(text)
+}
+
+/// Requests of several groups are not the same thing, so each has a line of its own.
+fn write_outcome(text: &mut String, comparison: &Comparison, outcome: &Outcome) -> Result<()> {
+    let is_alone = outcome.groups.len() == 1;
+    let requests = if is_alone { format!("{:.1}", outcome.requests_per_s) } else { String::new() };
+    writeln!(
+        text,
+        "{requests:>11} {:>8} {:>6} {} {:5} {:7} {:7.2} {:6.3}  {}",
+        ratio(comparison.relative(outcome)),
+        ratio(comparison.uncertainty(outcome)),
+        times(outcome.latency_us.filter(|_| is_alone)),
+        outcome.avx_cores,
+        outcome.role_changes,
+        outcome.migrations_per_request,
+        outcome.busy_share,
+        outcome.variant
+    )?;
+    if is_alone { Ok(()) } else { write_groups(text, comparison, outcome) }
+}
+
+fn write_groups(text: &mut String, comparison: &Comparison, outcome: &Outcome) -> Result<()> {
+    for (n, group) in outcome.groups.iter().enumerate() {
+        let Some(relative) = comparison.relative_group(outcome, n) else { continue };
+        let (per_s, times) = (group.requests_per_s, times(group.latency_us));
+        writeln!(
+            text,
+            "{per_s:11.1} {relative:8.4} {:>6} {times} {:28}    {}",
+            "", "", group.name
+        )?;
+    }
+    Ok(())
+}
+
+fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.4}"))
+}
+
+fn times(latency: Option<Latency>) -> String {
+    let time =
+        |of: fn(&Latency) -> f64| latency.map_or("-".to_owned(), |it| format!("{:.0}", of(&it)));
+    format!("{:>9} {:>9} {:>9}", time(|it| it.p50), time(|it| it.p99), time(|it| it.max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(policies: &[&str], settings: &[&str]) -> Result<Vec<String>> {
+        let owned = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let found = variants(&owned(policies), &owned(settings))?;
+        Ok(found.into_iter().map(|variant| variant.name).collect())
+    }
+
+    #[test]
+    fn what_is_set_is_compared_with_the_first() {
+        assert_eq!(names(&[], &[]).unwrap(), ["off", "alone", "static", "default"]);
+        assert_eq!(names(&["default"], &[]).unwrap(), ["default"]);
+        assert_eq!(names(&[], &["sizing=share"]).unwrap(), ["off", "set"]);
+        assert_eq!(names(&["default"], &["sizing=share"]).unwrap(), ["default", "set"]);
+        assert_eq!(names(&["set"], &["sizing=share"]).unwrap(), ["set"]);
+        for bad in ["set", "best"] {
+            let error = names(&[bad], &[]).unwrap_err().to_string();
+            assert!(error.contains("choose one of off, alone"), "{error}");
+        }
+    }
+}

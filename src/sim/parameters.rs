@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The numbers that a result rests on: what they are, where they are from, and how to try others.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::engine::Costs;
+use super::experiment::Setup;
+use super::model::Model;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parameter {
+    pub name: String,
+    pub value: String,
+    pub source: String,
+}
+
+const DOWNS: &str = "Travis Downs, \"Gathering Intel on Intel AVX-512 Transitions\"";
+
+/// All times, and how they came about.
+pub fn all(setup: &Setup) -> Vec<Parameter> {
+    let Setup { model, costs, .. } = setup;
+    let parameter = |name: &str, value: String, source: String| Parameter {
+        name: name.to_owned(),
+        value,
+        source,
+    };
+    let us = |ns: f64| format!("{} us", ns / 1000.0);
+    let measured = "the scheduler on emulated hardware, in instructions of a server of a few GHz";
+    vec![
+        parameter("clocks", clocks(model), model.source.to_owned()),
+        parameter(
+            "request: how long a core asks for a licence",
+            us(model.request_ns as f64),
+            format!("{DOWNS}: 8 to 20 us; Intel's optimization manual: up to 500 us"),
+        ),
+        parameter(
+            "share of instructions dispatched meanwhile",
+            model.throttle.to_string(),
+            DOWNS.to_owned(),
+        ),
+        parameter(
+            "halt for each change of the clock",
+            us(model.halt_ns as f64),
+            format!("{DOWNS}: 8 to 11 us, in both directions"),
+        ),
+        parameter(
+            "hold: how long a licence outlives its need",
+            us(model.hold_ns as f64),
+            format!("{DOWNS}: 650 to 680 us; Intel's optimization manual: about 2 ms"),
+        ),
+        parameter(
+            "a core counts as active until it has been idle for",
+            us(model.active_window_ns as f64),
+            "an assumption: of the order of what Linux asks for its deepest idle state".to_owned(),
+        ),
+        parameter(
+            "what a thread does while its sibling runs too",
+            model.smt_share.to_string(),
+            "an assumption: two siblings together do 1.2 times the work of one".to_owned(),
+        ),
+        parameter("move: a switch, in the kernel", us(costs.switch), measured.to_owned()),
+        parameter("a fault", us(costs.fault), measured.to_owned()),
+        parameter("a system call", us(costs.syscall), "an assumption".to_owned()),
+        parameter(
+            "until another CPU hears that it is to schedule",
+            us(costs.kick as f64),
+            "an assumption".to_owned(),
+        ),
+        parameter("caches: cold after a move", us(costs.migration), "an assumption".to_owned()),
+    ]
+}
+
+fn clocks(model: &Model) -> String {
+    let mut first = 1;
+    let step = |step: &super::model::Step| {
+        let [l0, l1, l2] = step.mhz.map(|mhz| format!("{:.1}", f64::from(mhz) / 1000.0));
+        let cores = match (first, step.up_to_cores) {
+            (1, u32::MAX) => String::new(),
+            (from, u32::MAX) => format!(" with {from} cores active or more"),
+            (from, to) => format!(" with {from} to {to} cores active"),
+        };
+        first = step.up_to_cores.saturating_add(1);
+        format!("{l0}, {l1}, {l2} GHz{cores}")
+    };
+    model.steps.iter().map(step).collect::<Vec<_>>().join("; ")
+}
+
+/// What nobody knows well, and so is varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Uncertain {
+    Hold,
+    Request,
+    Move,
+    Caches,
+}
+
+const UNCERTAIN: [(&str, Uncertain); 4] = [
+    ("hold", Uncertain::Hold),
+    ("request", Uncertain::Request),
+    ("move", Uncertain::Move),
+    ("caches", Uncertain::Caches),
+];
+
+pub fn uncertain() -> impl Iterator<Item = &'static str> {
+    UNCERTAIN.iter().map(|(name, _)| *name)
+}
+
+/// "hold=1.5" makes the hold half as long again.
+pub fn scale(setup: &mut Setup, text: &str) -> Result<()> {
+    let (name, factor) = text
+        .split_once('=')
+        .with_context(|| format!("{text:?} scales nothing: write it as PARAMETER=FACTOR"))?;
+    let Some((_, which)) = UNCERTAIN.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = uncertain().collect();
+        bail!("there is no parameter {name:?} to scale: choose one of {}", known.join(", "));
+    };
+    let factor: f64 = factor.parse().with_context(|| format!("{factor:?} is no number"))?;
+    ensure!((0.0..=1000.0).contains(&factor), "a factor is 0 to 1000, not {factor}");
+    let Setup { model, costs, .. } = setup;
+    let scaled = |ns: u64| (ns as f64 * factor) as u64;
+    match which {
+        Uncertain::Hold => model.hold_ns = scaled(model.hold_ns),
+        Uncertain::Request => model.request_ns = scaled(model.request_ns),
+        Uncertain::Move => {
+            *costs = Costs {
+                switch: costs.switch * factor,
+                fault: costs.fault * factor,
+                kick: scaled(costs.kick),
+                ..*costs
+            };
+        }
+        Uncertain::Caches => costs.migration *= factor,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::engine::COSTS;
+    use crate::sim::machine::Topology;
+    use crate::sim::workload::Workload;
+
+    fn setup(model: &str) -> Setup {
+        Setup {
+            workload: Workload::named("nginx").unwrap(),
+            model: Model::named(model).unwrap(),
+            topology: Topology::regular(1, 1, 1, 1),
+            costs: COSTS,
+            seconds: 1,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn what_is_scaled_is_longer_by_the_factor() {
+        let mut setup = setup("gold-5120");
+        for name in uncertain() {
+            scale(&mut setup, &format!("{name}=1.5")).unwrap();
+        }
+        assert_eq!((setup.model.hold_ns, setup.model.request_ns), (1_005_000, 13_500));
+        assert_eq!(setup.costs.migration, 1.5 * COSTS.migration);
+        assert_eq!(setup.costs.switch, 1.5 * COSTS.switch);
+        for bad in ["hold", "hold=", "hold=x", "hold=-1", "hold=nan", "grip=1"] {
+            assert!(scale(&mut setup, bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_parameter_says_where_it_is_from() {
+        for model in Model::names() {
+            for parameter in all(&setup(model)) {
+                assert!(
+                    !parameter.value.is_empty() && parameter.source.len() > 10,
+                    "{parameter:?}"
+                );
+            }
+        }
+        let text = clocks(&Model::named("gold-5120").unwrap());
+        assert!(text.starts_with("3.2, 3.1, 2.9 GHz with 1 to 2 cores active; 3.0,"), "{text}");
+        assert!(text.ends_with("2.6, 2.2, 1.6 GHz with 13 cores active or more"), "{text}");
+    }
+}
