@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `sim`: policies side by side, on a machine that is a model.
 
+mod jobs;
 mod list;
 mod machine;
 mod progress;
 mod run;
+mod sweep;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
@@ -33,6 +35,9 @@ enum Command {
     List,
     /// Run a workload under several policies.
     Run(run::Options),
+    /// Run workloads many times, with other parameters or policies.
+    #[command(subcommand)]
+    Sweep(sweep::Command),
 }
 
 /// Without a command: a web server under all policies, in short.
@@ -54,6 +59,7 @@ pub fn run(options: &Options) -> Result<()> {
     match &options.command {
         Some(Command::List) => list::run(),
         Some(Command::Run(options)) => run::run(options),
+        Some(Command::Sweep(command)) => sweep::run(command),
         None => compare(&options.quick),
     }
 }

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `sim sweep`: many runs, to see what a result is worth.
+
+use std::fmt::Write;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::jobs;
+use super::machine::Machine;
+use crate::cmd::{print, print_json};
+use crate::sim::comparison::Comparison;
+use crate::sim::sweep::{self, Best, Spread};
+use crate::sim::workload::Workload;
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Vary what nobody knows well: the hold of licences, the request for them, what moves cost in
+    /// the kernel, and in cold caches, each from half to one and a half of what it is thought to be.
+    Draws {
+        #[command(flatten)]
+        common: Common,
+
+        /// How many times.
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10000))]
+        draws: u16,
+    },
+    /// Look for the best static partition, and measure the default policy by it.
+    Static {
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Common {
+    /// What the machine is to do: some of those that "sim list" shows.
+    #[arg(required = true)]
+    workloads: Vec<String>,
+
+    #[command(flatten)]
+    machine: Machine,
+
+    /// How long each run is, in seconds of the machine's time.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Common {
+    /// What a run needs to be told.
+    fn arguments(&self, workload: &str, seed: u64) -> Vec<String> {
+        let Machine { model, cores, threads, sockets, .. } = &self.machine;
+        let numbers = [
+            ("cores", u64::from(*cores)),
+            ("threads", u64::from(*threads)),
+            ("sockets", u64::from(*sockets)),
+            ("seconds", self.seconds),
+            ("seed", seed),
+        ];
+        let mut arguments = vec![workload.to_owned(), format!("--model={model}")];
+        arguments.extend(numbers.map(|(name, number)| format!("--{name}={number}")));
+        arguments
+    }
+
+    /// What is wrong is said before anything takes long.
+    fn check(&self) -> Result<()> {
+        for name in &self.workloads {
+            self.machine.setup(Workload::named(name)?, self.seconds)?;
+        }
+        Ok(())
+    }
+}
+
+/// Over all draws.
+#[derive(Serialize)]
+struct Drawn {
+    kind: &'static str,
+    workload: String,
+    draws: u16,
+    seconds: u64,
+    seed: u64,
+    /// The factors of each draw.
+    factors: Vec<Vec<String>>,
+    policies: Vec<Spread>,
+}
+
+pub fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Draws { common, draws } => draw(common, *draws),
+        Command::Static { common } => partition(common),
+    }
+}
+
+fn draw(common: &Common, nr: u16) -> Result<()> {
+    common.check()?;
+    let seed = common.machine.seed;
+    let factors = sweep::draws(nr.into(), seed);
+    let mut all = Vec::new();
+    for workload in &common.workloads {
+        let job = |(n, factors): (u64, &Vec<String>)| {
+            let mut arguments = common.arguments(workload, seed.wrapping_add(n));
+            arguments.extend(factors.iter().map(|factor| format!("--scale={factor}")));
+            arguments
+        };
+        let jobs: Vec<Vec<String>> = (0..).zip(&factors).map(job).collect();
+        let comparisons = jobs::all(&jobs, jobs::run)?;
+        let policies = sweep::spreads(&comparisons);
+        if !common.json {
+            print(&draws_table(workload, nr, &policies)?)?;
+        }
+        all.push(Drawn {
+            kind: "modelled",
+            workload: workload.clone(),
+            draws: nr,
+            seconds: common.seconds,
+            seed,
+            factors: factors.clone(),
+            policies,
+        });
+    }
+    if common.json { print_json(&all) } else { Ok(()) }
+}
+
+fn draws_table(workload: &str, nr: u16, policies: &[Spread]) -> Result<String> {
+    let mut text = format!("{workload}: {nr} draws. All figures are modelled.\n");
+    writeln!(text, "{:>9} {:>9}", "median", "5 % below")?;
+    for it in policies {
+        writeln!(text, "{:9.4} {:9.4}  {}", it.median, it.p5, it.variant)?;
+    }
+    Ok(text)
+}
+
+fn partition(common: &Common) -> Result<()> {
+    common.check()?;
+    let mut all = Vec::new();
+    for workload in &common.workloads {
+        let best = best(common, workload)?;
+        if !common.json {
+            print(&static_table(&best)?)?;
+        }
+        all.push(best);
+    }
+    if common.json { print_json(&all) } else { Ok(()) }
+}
+
+fn best(common: &Common, workload: &str) -> Result<Best> {
+    let Machine { sockets, cores, threads, seed, .. } = common.machine;
+    let nr_cpus = usize::from(sockets) * usize::from(cores) * usize::from(threads);
+    let partitions = sweep::partitions(nr_cpus, sockets.into());
+    let given = |more: &[String]| {
+        let mut arguments = common.arguments(workload, seed);
+        arguments.extend_from_slice(more);
+        arguments
+    };
+    let policies = ["--policy=off", "--policy=default"].map(str::to_owned);
+    let mut jobs = vec![given(&policies)];
+    jobs.extend(partitions.iter().map(|settings| {
+        let set = settings.iter().map(|setting| format!("--set={setting}"));
+        given(&["--policy=set".to_owned()].into_iter().chain(set).collect::<Vec<_>>())
+    }));
+    let comparisons = jobs::all(&jobs, jobs::run)?;
+    let (first, others) = comparisons.split_first().context("there was no run")?;
+    let work = |comparison: &Comparison, policy| comparison.named(policy).map_or(0.0, |it| it.work);
+    let tried: Vec<(Vec<String>, f64)> =
+        partitions.into_iter().zip(others.iter().map(|other| work(other, "set"))).collect();
+    ensure!(work(first, "off") > 0.0, "{workload}: nothing was done: simulate for longer");
+    Ok(sweep::best(workload, work(first, "off"), work(first, "default"), &tried))
+}
+
+fn static_table(best: &Best) -> Result<String> {
+    let mut text = format!(
+        "{}: {} static partitions. All figures are modelled.\n",
+        best.workload,
+        best.tried.len()
+    );
+    for it in best.tried.iter().take(3) {
+        writeln!(text, "{:9.4}  {}", it.relative, it.settings.join(" "))?;
+    }
+    writeln!(
+        text,
+        "{:9.4}  the default policy, {:.4} of the best",
+        best.default, best.default_by_best
+    )?;
+    Ok(text)
+}
