@@ -17,6 +17,7 @@ pub mod model;
 pub mod outcome;
 pub mod parameters;
 pub mod record;
+pub mod report;
 pub mod sweep;
 pub mod variant;
 pub mod watch;

@@ -17,7 +17,7 @@ use crate::sim::outcome::Outcome;
 use crate::sim::record::Latency;
 use crate::sim::variant::Variant;
 use crate::sim::workload::Workload;
-use crate::sim::{parameters, workload_file};
+use crate::sim::{parameters, report, workload_file};
 use crate::version;
 
 #[derive(Debug, Args)]
@@ -52,6 +52,10 @@ pub struct Options {
     /// As JSON.
     #[arg(long)]
     json: bool,
+
+    /// And as a page of HTML, which is written into this file.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -61,6 +65,10 @@ pub fn run(options: &Options) -> Result<()> {
         (None, None) => bail!("there is no workload: \"sim list\" shows some"),
     };
     let comparison = compare(options, workload)?;
+    if let Some(file) = &options.report {
+        fs::write(file, report::html(&comparison))
+            .with_context(|| format!("cannot write the report to {}", file.display()))?;
+    }
     if options.json { print_json(&comparison) } else { print(&table(&comparison)?) }
 }
 

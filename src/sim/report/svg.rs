@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Charts as SVG. What they show is told by form as well as by colour.
+
+use std::fmt::Write;
+
+use crate::sim::comparison::Comparison;
+use crate::sim::outcome::Outcome;
+use crate::sim::record::Latency;
+use crate::sim::watch::{CoreStrip, Strip};
+
+const WIDTH: f64 = 860.0;
+/// Of the names at the left.
+const NAMES: f64 = 270.0;
+const ROW: f64 = 26.0;
+
+/// More would not be legible.
+const CORES_SHOWN: usize = 32;
+
+/// Text as it may stand in HTML.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+fn svg(height: f64, about: &str, body: &str) -> String {
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">{body}</svg>\n",
+        escape(about)
+    )
+}
+
+fn text(x: f64, y: f64, anchor: &str, text: &str) -> String {
+    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(text))
+}
+
+fn line(class: &str, [x1, y1, x2, y2]: [f64; 4]) -> String {
+    format!("<path class=\"{class}\" d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\"/>")
+}
+
+fn rect(class: &str, [x, y, width, height]: [f64; 4]) -> String {
+    format!(
+        "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+         height=\"{height:.1}\"/>"
+    )
+}
+
+/// Hatches that charts refer to.
+pub fn patterns() -> &'static str {
+    "<svg width=\"0\" height=\"0\" aria-hidden=\"true\" style=\"position:absolute\"><defs>\
+     <pattern id=\"h1\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\">\
+     <rect class=\"b1\" width=\"5\" height=\"5\"/>\
+     <path class=\"hatch\" d=\"M-1 1L1 -1M0 5L5 0M4 6L6 4\"/></pattern>\
+     <pattern id=\"h2\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\">\
+     <rect class=\"b2\" width=\"7\" height=\"7\"/>\
+     <path class=\"hatch\" d=\"M0 0L7 7M7 0L0 7\"/></pattern></defs></svg>\n"
+}
+
+/// A bar for each policy, with the interval in which it is.
+pub fn throughput(comparison: &Comparison) -> String {
+    let most = comparison
+        .outcomes
+        .iter()
+        .filter_map(|it| Some(comparison.relative(it)? + comparison.uncertainty(it)?))
+        .fold(1.0, f64::max);
+    let scale = (WIDTH - NAMES - 80.0) / most;
+    let height = comparison.outcomes.len() as f64 * ROW;
+    let mut body = line("guide", [NAMES + scale, 0.0, NAMES + scale, height]);
+    for (n, outcome) in comparison.outcomes.iter().enumerate() {
+        let y = n as f64 * ROW;
+        let relative = comparison.relative(outcome).unwrap_or(0.0);
+        let around = comparison.uncertainty(outcome).unwrap_or(0.0);
+        body += &text(NAMES - 10.0, y + 17.0, "end", &outcome.variant);
+        body += &rect("bar", [NAMES, y + 4.0, relative * scale, ROW - 8.0]);
+        let [low, high] = [relative - around, relative + around].map(|at| NAMES + at * scale);
+        let middle = y + ROW / 2.0;
+        body += &line("mark", [low, middle, high, middle]);
+        for end in [low, high] {
+            body += &line("mark", [end, middle - 5.0, end, middle + 5.0]);
+        }
+        body += &text(WIDTH - 4.0, y + 17.0, "end", &format!("{relative:.4}"));
+    }
+    svg(height, "throughput by policy", &body)
+}
+
+/// Median, 99th percentile and maximum for each policy, on a logarithmic axis.
+pub fn latency(rows: &[(&str, Latency)]) -> String {
+    let times = || rows.iter().flat_map(|(_, it)| [it.p50, it.p99, it.max]).map(|us| us.max(0.1));
+    let first = times().fold(f64::MAX, f64::min).log10().floor();
+    let last = times().fold(0.1, f64::max).log10().ceil().max(first + 1.0);
+    let scale = (WIDTH - NAMES - 30.0) / (last - first);
+    let x = |us: f64| NAMES + (us.max(0.1).log10() - first) * scale;
+    let bottom = rows.len() as f64 * ROW;
+    let mut body = String::new();
+    for power in first as i32..=last as i32 {
+        let us = 10f64.powi(power);
+        body += &line("guide", [x(us), 0.0, x(us), bottom]);
+        body += &text(x(us), bottom + 16.0, "middle", &time(us));
+    }
+    for (n, (name, it)) in rows.iter().enumerate() {
+        let y = n as f64 * ROW + ROW / 2.0;
+        body += &text(NAMES - 10.0, y + 4.0, "end", name);
+        body += &line("axis", [x(it.p50), y, x(it.max), y]);
+        let _ =
+            write!(body, "<circle class=\"bar\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5\"/>", x(it.p50));
+        let p99 = x(it.p99);
+        let _ = write!(
+            body,
+            "<path class=\"mark hollow\" d=\"M{:.1} {y:.1}l6 -6l6 6l-6 6z\"/>",
+            p99 - 6.0
+        );
+        body += &line("mark", [x(it.max), y - 7.0, x(it.max), y + 7.0]);
+    }
+    svg(bottom + 24.0, "latency by policy", &body)
+}
+
+fn time(us: f64) -> String {
+    match us {
+        0.0 => "0".to_owned(),
+        us if us >= 1e6 => format!("{} s", us / 1e6),
+        us if us >= 1e3 => format!("{} ms", us / 1e3),
+        us => format!("{us} us"),
+    }
+}
+
+/// A line for each policy under which there are AVX cores, with a scale that all share.
+pub fn avx_cores(outcomes: &[&Outcome], end_ms: f64) -> String {
+    const HEIGHT: f64 = 80.0;
+    const GAP: f64 = 30.0;
+    let numbers = outcomes.iter().flat_map(|it| &it.avx_cores_over_time).map(|(_, nr)| *nr);
+    let most = f64::from(numbers.max().unwrap_or(0).max(1));
+    let x = |ms: f64| NAMES + ms / end_ms.max(1.0) * (WIDTH - NAMES - 30.0);
+    let mut body = String::new();
+    for (n, outcome) in outcomes.iter().enumerate() {
+        let top = n as f64 * (HEIGHT + GAP) + 10.0;
+        let y = |nr: f64| top + HEIGHT * (1.0 - nr / most);
+        body += &text(NAMES - 34.0, top + HEIGHT / 2.0 + 4.0, "end", &outcome.variant);
+        for nr in [0.0, most] {
+            body += &line("guide", [NAMES, y(nr), WIDTH - 30.0, y(nr)]);
+            body += &text(NAMES - 8.0, y(nr) + 4.0, "end", &format!("{nr}"));
+        }
+        let mut path = String::new();
+        for (ms, nr) in &outcome.avx_cores_over_time {
+            let (x, y) = (x(*ms), y(f64::from(*nr)));
+            let begin =
+                if path.is_empty() { format!("M{x:.1} {y:.1}") } else { format!("H{x:.1}") };
+            let _ = write!(path, "{begin}V{y:.1}");
+        }
+        let _ = write!(body, "<path class=\"mark\" d=\"{path}H{:.1}\"/>", x(end_ms));
+    }
+    let bottom = outcomes.len() as f64 * (HEIGHT + GAP);
+    body += &ticks(bottom + 4.0, 0.0, end_ms, NAMES, WIDTH - 30.0);
+    svg(bottom + 14.0, "AVX cores over time", &body)
+}
+
+fn ticks(y: f64, from_ms: f64, to_ms: f64, left: f64, right: f64) -> String {
+    let parts = 4;
+    let tick = |n: i32| {
+        let share = f64::from(n) / f64::from(parts);
+        let ms = from_ms + (to_ms - from_ms) * share;
+        let anchor = match n {
+            0 => "start",
+            last if last == parts => "end",
+            _ => "middle",
+        };
+        text(left + (right - left) * share, y, anchor, &time(ms * 1000.0))
+    };
+    (0..=parts).map(tick).collect()
+}
+
+/// What each core had most of, in each part of the time.
+pub fn timeline(strip: &Strip) -> String {
+    const LEFT: f64 = 64.0;
+    const HEIGHT: f64 = 17.0;
+    const CELL: f64 = 11.0;
+    let shown = &strip.cores[..strip.cores.len().min(CORES_SHOWN)];
+    let columns = shown.first().map_or(1, |core| core.licences.len().max(1));
+    let width = (WIDTH - LEFT - 10.0) / columns as f64;
+    let cells = |of: fn(&CoreStrip) -> &str, letter: char, y: f64, height: f64| {
+        let mut path = String::new();
+        for (n, core) in shown.iter().enumerate() {
+            for (from, to) in runs(of(core), letter) {
+                let (x, top) = (LEFT + from as f64 * width, n as f64 * HEIGHT + y);
+                let wide = (to - from) as f64 * width;
+                let _ = write!(path, "M{x:.1} {top:.1}h{wide:.1}v{height}h-{wide:.1}z");
+            }
+        }
+        path
+    };
+    let mut body = String::new();
+    for (letter, class) in [('.', "idle"), ('0', "l0"), ('1', "l1"), ('2', "l2")] {
+        let path = cells(|core| &core.licences, letter, 2.0, CELL);
+        let _ = write!(body, "<path class=\"{class}\" d=\"{path}\"/>");
+    }
+    let path = cells(|core| &core.roles, 'A', 2.0 + CELL, 2.5);
+    let _ = write!(body, "<path class=\"role\" d=\"{path}\"/>");
+    for n in 0..shown.len() {
+        body += &text(LEFT - 6.0, n as f64 * HEIGHT + CELL + 1.0, "end", &format!("core {n}"));
+    }
+    let bottom = shown.len() as f64 * HEIGHT + 14.0;
+    body += &ticks(bottom, strip.from_ms, strip.to_ms, LEFT, WIDTH - 10.0);
+    svg(bottom + 8.0, "licences of cores over time", &body)
+}
+
+/// Where the letter stands, from where to before where.
+fn runs(letters: &str, wanted: char) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (at, letter) in letters.chars().enumerate().filter(|(_, letter)| *letter == wanted) {
+        debug_assert_eq!(letter, wanted);
+        match runs.last_mut() {
+            Some((_, end)) if *end == at => *end = at + 1,
+            _ => runs.push((at, at + 1)),
+        }
+    }
+    runs
+}
+
+/// What the hatches of a timeline mean.
+pub fn legend() -> String {
+    let mut body = String::new();
+    let entries = [
+        ("idle", "idle"),
+        ("l0", "L0, the full clock"),
+        ("l1", "L1"),
+        ("l2", "L2, the lowest clock"),
+        ("role", "AVX core"),
+    ];
+    let mut x = 64.0;
+    for (class, name) in entries {
+        let [y, height] = if class == "role" { [11.0, 2.5] } else { [4.0, 11.0] };
+        body += &rect(class, [x, y, 26.0, height]);
+        body += &text(x + 32.0, 14.0, "start", name);
+        x += 62.0 + name.len() as f64 * 7.0;
+    }
+    svg(20.0, "legend", &body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_where_the_letter_stands() {
+        assert_eq!(runs("00.011", '0'), [(0, 2), (3, 4)]);
+        assert_eq!(runs("00.011", '1'), [(4, 6)]);
+        assert_eq!(runs("", '1'), []);
+    }
+
+    #[test]
+    fn no_text_is_taken_for_html() {
+        assert_eq!(escape("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
+        assert_eq!(text(1.0, 2.0, "end", "<b>").matches('<').count(), 2);
+    }
+
+    #[test]
+    fn times_have_units() {
+        let times = [0.0, 0.1, 10.0, 1000.0, 2.5e6].map(time);
+        assert_eq!(times, ["0", "0.1 us", "10 us", "1 ms", "2.5 s"]);
+    }
+}
