@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
+use super::modelled;
 use super::results::{Figure, Results};
 use crate::suite;
 use crate::suite::avx;
@@ -128,18 +129,25 @@ const BENCHES: &[Bench] = &[
 pub fn bench(arguments: &Arguments) -> Result<ExitCode> {
     let chosen: Vec<&Bench> =
         BENCHES.iter().filter(|bench| bench.name.starts_with(&arguments.prefix)).collect();
+    let from_models: Vec<&str> = modelled::names(&arguments.prefix).collect();
     ensure!(
-        !chosen.is_empty(),
+        !chosen.is_empty() || !from_models.is_empty(),
         "no figure begins with {:?}: they are {}",
         arguments.prefix,
-        BENCHES.iter().map(|bench| bench.name).collect::<Vec<_>>().join(", ")
+        BENCHES.iter().map(|it| it.name).chain(modelled::names("")).collect::<Vec<_>>().join(", ")
     );
     let mut fresh = Vec::new();
-    for bench in chosen {
-        eprintln!("rig: measuring {}", bench.name);
-        let figure = take(bench);
+    let mut show = |figure: Figure| {
         println!("{}", row(&figure));
         fresh.push(figure);
+    };
+    for bench in chosen {
+        eprintln!("rig: measuring {}", bench.name);
+        show(take(bench));
+    }
+    for name in from_models {
+        eprintln!("rig: modelling {name}");
+        modelled::take(name).into_iter().for_each(&mut show);
     }
     // A figure that falls short was measured all the same: its verdict says so.
     let all_measured = fresh.iter().all(|figure| figure.value.is_some());
@@ -162,7 +170,7 @@ fn take(bench: &Bench) -> Figure {
 fn row(figure: &Figure) -> String {
     let value = figure.value.map_or("-".to_owned(), |value| format!("{value:.4}"));
     format!(
-        "{:28} {value:>12} {:14} {:16} {}",
+        "{:28} {value:>12} {:23} {:16} {}",
         figure.name, figure.unit, figure.bar, figure.verdict
     )
 }

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod boot;
 pub mod figures;
 pub mod force;
+mod modelled;
 pub mod mutants;
 pub mod prepare;
 pub mod profile;
