@@ -46,6 +46,15 @@ fn steps_are_words_or_tables() {
     assert_eq!(read("some", &text).unwrap().groups[0].steps, expected);
 }
 
+/// What the documentation shows can be read.
+#[test]
+fn the_example_of_the_documentation_is_a_workload() {
+    let text = include_str!("../../docs/simulator.md");
+    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let workload = read("example", example).unwrap();
+    assert_eq!((workload.groups.len(), workload.phases.len(), workload.seconds), (2, 2, 4));
+}
+
 #[test]
 fn whatever_is_wrong_is_said_with_its_line() {
     let bad_step = |step: &str| with_steps(&format!("\"syscall\",\n{step}"));

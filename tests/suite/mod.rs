@@ -21,6 +21,7 @@ mod policy;
 mod readme;
 mod recovery;
 mod scheduler;
+mod simulator;
 pub mod stress;
 
 use std::path::{Path, PathBuf};
@@ -68,6 +69,7 @@ const GROUPS: [&[Test]; 21] = [
     policy::TESTS,
     bad_input::TESTS,
     host::TESTS,
+    simulator::TESTS,
     readme::TESTS,
 ];
 

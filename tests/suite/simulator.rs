@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `scx_avxspec sim`, as it is typed. It needs no guest.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Test, scheduler_program};
+use crate::ensure_eq;
+use crate::vm::in_repository;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "simulator::the_same_seed_gives_the_same_bytes",
+        budget_s: 10,
+        body: the_same_seed_gives_the_same_bytes,
+    },
+    Test {
+        name: "simulator::a_workload_of_ones_own_runs_or_is_refused_in_a_sentence",
+        budget_s: 5,
+        body: a_workload_of_ones_own,
+    },
+    Test {
+        name: "simulator::a_sweep_tries_other_parameters_and_policies",
+        budget_s: 30,
+        body: a_sweep_tries_other_parameters_and_policies,
+    },
+    Test {
+        name: "simulator::its_documentation_shows_what_it_prints",
+        budget_s: 20,
+        body: its_documentation_shows_what_it_prints,
+    },
+];
+
+fn sim(arguments: &[&str]) -> Result<Output> {
+    Command::new(scheduler_program()?)
+        .arg("sim")
+        .args(arguments)
+        .output()
+        .context("the scheduler cannot be started")
+}
+
+fn said(arguments: &[&str]) -> Result<String> {
+    let output = sim(arguments)?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "sim {}: {error}", arguments.join(" "));
+    // Without a terminal there is no progress to be shown.
+    ensure_eq!(error, "", "sim {}", arguments.join(" "));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn the_same_seed_gives_the_same_bytes() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let page = dir.path().join("report.html");
+    let page = page.to_str().context("a path that is no text")?;
+    let run = |seed| -> Result<(String, String)> {
+        let seed = format!("--seed={seed}");
+        let arguments = ["run", "x265-parsec", "--seconds=1", "--json", "--report", page, &seed];
+        Ok((said(&arguments)?, fs::read_to_string(page)?))
+    };
+    let first = run(1)?;
+    ensure!(first == run(1)?, "two runs differ");
+    let other: serde_json::Value = serde_json::from_str(&run(2)?.0)?;
+    let first: serde_json::Value = serde_json::from_str(&first.0)?;
+    ensure!(first["outcomes"] != other["outcomes"], "the seed makes no difference");
+    ensure_eq!(first["kind"], "modelled");
+    Ok(())
+}
+
+/// A file with one group, and these lines in it.
+fn workload(lines: &str) -> String {
+    format!("about = \"mine\"\n[[group]]\nname = \"it\"\n{lines}\n")
+}
+
+fn a_workload_of_ones_own() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("mine.toml");
+    let page = dir.path().join("report.html");
+    let (file, page) = file.to_str().zip(page.to_str()).context("a path that is no text")?;
+    let arguments = ["run", "--workload", file, "--seconds=1", "--report", page];
+
+    fs::write(file, workload("threads = 3\nsteps = [{ work = \"scalar\", us = 100 }, \"done\"]"))?;
+    let text = said(&arguments)?;
+    ensure!(text.contains("mine") && text.contains("modelled"), "{text}");
+    ensure!(fs::read_to_string(page)?.contains("mine"));
+    fs::remove_file(page)?;
+
+    fs::write(file, workload("steps = [\n\"syscall\",\n\"slep\"]"))?;
+    let unknown = ["run", "sleep"];
+    let no_model = ["run", "nginx", "--model", "pentium"];
+    let no_knob = ["run", "nginx", "--set", "speed=1"];
+    let no_factor = ["run", "nginx", "--scale", "hold=fast"];
+    for (arguments, expected) in [
+        (&arguments[..], "mine.toml, line 6: unknown variant `slep`"),
+        (&["run", "--workload", "/nowhere/mine.toml"], "cannot read /nowhere/mine.toml"),
+        (&unknown, "there is no workload \"sleep\""),
+        (&no_model, "there is no model \"pentium\""),
+        (&no_knob, "there is no knob \"speed\""),
+        (&no_factor, "\"fast\" is no number"),
+    ] {
+        let output = sim(arguments)?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(!output.status.success() && output.stdout.is_empty(), "{expected} was accepted");
+        ensure!(error.contains(expected) && error.lines().count() == 1, "{expected}: {error}");
+    }
+    ensure!(!fs::exists(page)?, "there is a report of what was refused");
+    Ok(())
+}
+
+fn a_sweep_tries_other_parameters_and_policies() -> Result<()> {
+    let draws = || said(&["sweep", "draws", "nginx", "--draws=4", "--cores=2", "--json"]);
+    let first = draws()?;
+    ensure!(first == draws()?, "two sweeps differ");
+    let first: serde_json::Value = serde_json::from_str(&first)?;
+    let alone = &first[0]["policies"][1];
+    ensure_eq!(alone["policy"], "alone");
+    let relative = alone["relative"].as_array().context("draws have results")?;
+    let number = |it: &serde_json::Value| it.as_f64().context("a number");
+    let numbers = relative.iter().map(number).collect::<Result<Vec<_>>>()?;
+    ensure_eq!(numbers.len(), 4);
+    ensure!(numbers.windows(2).any(|two| two[0] != two[1]), "nothing was varied: {numbers:?}");
+    ensure!(number(&alone["p5"])? <= number(&alone["median"])?);
+
+    let arguments = ["sweep", "static", "nginx", "--cores=2", "--threads=1", "--json"];
+    let best: serde_json::Value = serde_json::from_str(&said(&arguments)?)?;
+    // With one or two AVX CPUs, four ways back and three lengths of turns.
+    ensure_eq!(best[0]["tried"].as_array().map(Vec::len), Some(24));
+    let [default, best, ratio] =
+        ["default", "best", "default_by_best"].map(|name| best[0][name].as_f64().unwrap_or(0.0));
+    ensure!(best > 0.0 && (default / best - ratio).abs() < 1e-9, "{default} {best} {ratio}");
+    Ok(())
+}
+
+/// What figures are may change with the scheduler; how they are shown may not.
+fn its_documentation_shows_what_it_prints() -> Result<()> {
+    let text = fs::read_to_string(in_repository("docs/simulator.md"))?;
+    let mut examples = 0;
+    for block in text.split("```console\n").skip(1) {
+        let block = block.split("```").next().unwrap_or_default();
+        let Some((command, shown)) = block.split_once('\n') else { continue };
+        let Some(arguments) = command.strip_prefix("$ scx_avxspec sim") else { continue };
+        if shown.is_empty() {
+            continue;
+        }
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        ensure_eq!(words_of(&said(&arguments)?), words_of(shown), "docs/simulator.md: {command}");
+        examples += 1;
+    }
+    ensure!(examples >= 2, "docs/simulator.md has no examples");
+    Ok(())
+}
+
+/// Each line without its numbers.
+fn words_of(text: &str) -> Vec<String> {
+    let is_word = |word: &&str| word.parse::<f64>().is_err();
+    let words = |line: &str| line.split_whitespace().filter(is_word).collect::<Vec<_>>().join(" ");
+    text.lines().map(words).collect()
+}
