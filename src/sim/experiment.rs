@@ -87,7 +87,7 @@ pub fn begun(
         // Each thread has numbers of its own, and each request what it had under another policy.
         let seed = setup.seed.wrapping_mul(1000).wrapping_add(nr_begun);
         nr_begun += spawn(&mut engine, group, &script, topology, seed, inboxes);
-        add_arrivals(&mut engine, group, &script, setup, inboxes);
+        add_arrivals(&mut engine, group, &script, setup, !seed, inboxes);
         records.push(script.record.clone());
     }
     Ok((engine, records))
@@ -135,6 +135,7 @@ fn add_arrivals(
     group: &Group,
     script: &Script,
     setup: &Setup,
+    seed: u64,
     inboxes: &[Channel],
 ) {
     let capacity = |phase| group.capacity(phase, &setup.model, &setup.topology);
@@ -153,7 +154,7 @@ fn add_arrivals(
         script.phases.clone(),
         per_second,
         inboxes.to_vec(),
-        !setup.seed,
+        seed,
         BEGIN_NS,
         script.record.clone(),
     )));

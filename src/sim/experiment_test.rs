@@ -76,6 +76,24 @@ fn at_low_load_a_request_hardly_waits() {
 }
 
 #[test]
+fn requests_for_one_group_do_not_come_with_those_for_another() {
+    let group = |name| {
+        format!(
+            "[[group]]\nname = \"{name}\"\narrivals = {{ per_second = 1000 }}\n\
+             steps = [\"wait\", {{ work = \"scalar\", us = 10 }}, \"done\"]\n"
+        )
+    };
+    let text = format!("about = \"two\"\n{}{}", group("a"), group("b"));
+    let setup = setup(workload_file::read("two", &text).unwrap(), 1);
+    let policy = policy::standard();
+    let (mut engine, records) = begun(&setup, &of("off"), &policy).unwrap();
+    engine.run_for(1_000_000_000).unwrap();
+    let arrived: Vec<u64> = records.iter().map(|record| record.borrow().arrived).collect();
+    assert!(arrived.iter().all(|nr| (900..1100).contains(nr)), "{arrived:?}");
+    assert_ne!(arrived[0], arrived[1]);
+}
+
+#[test]
 fn avx_cores_come_and_go_with_the_avx_share() {
     let outcome = outcome(&named("steps", 6), &of("default"));
     let at = |ms: f64| {

@@ -214,8 +214,7 @@ pub fn timeline(strip: &Strip) -> String {
 /// Where the letter stands, from where to before where.
 fn runs(letters: &str, wanted: char) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
-    for (at, letter) in letters.chars().enumerate().filter(|(_, letter)| *letter == wanted) {
-        debug_assert_eq!(letter, wanted);
+    for (at, _) in letters.chars().enumerate().filter(|(_, letter)| *letter == wanted) {
         match runs.last_mut() {
             Some((_, end)) if *end == at => *end = at + 1,
             _ => runs.push((at, at + 1)),
