@@ -287,3 +287,15 @@ fn light_work_costs_a_fault_per_back_off() {
     // 1, 2, 4 ... 64 and then each 100 ms.
     assert!((80..110).contains(&light), "{light} faults");
 }
+
+/// Both get on, though neither has used up its turn.
+#[test]
+fn who_yields_lets_others_run() {
+    let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let round = 10.0 * US as f64;
+    let steps = [Step::Work(Kind::Scalar, round), Step::Yield, Step::Syscall];
+    let tasks = [(); 2].map(|()| engine.spawn(forever(&steps), 100));
+    engine.run_for(5 * MS).unwrap();
+    let [one, other] = tasks.map(|task| engine.work_done(task, Kind::Scalar));
+    assert!(one > 100.0 * round && (one - other).abs() <= 2.0 * round, "{one} and {other}");
+}

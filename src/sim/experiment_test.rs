@@ -174,7 +174,11 @@ fn any_workload() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(30))]
+    // A case takes a while, and so does making it smaller.
+    #![proptest_config(ProptestConfig {
+        max_shrink_iters: 20,
+        ..ProptestConfig::with_cases(30)
+    })]
 
     /// It runs without a mistake of the scheduler, and no request is lost.
     #[test]
