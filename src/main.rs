@@ -93,6 +93,8 @@ struct Opts {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Say whether it would run here and what it would find; needs no privilege.
+    Check(cmd::check::Options),
     /// Show or change the policy of a scheduler that already runs.
     #[command(subcommand)]
     Policy(cmd::policy::Command),
@@ -142,6 +144,7 @@ fn run(opts: Opts) -> Result<()> {
     }
     cmd::log_to_stderr(opts.verbose);
     match &opts.command {
+        Some(Command::Check(options)) => return cmd::check::run(options),
         Some(Command::Policy(command)) => return cmd::policy::run(command),
         Some(Command::Sim(options)) => return cmd::sim::run(options),
         Some(Command::Status { json }) => return cmd::status::run(*json),

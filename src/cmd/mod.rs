@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the command line can ask for, one file each.
 
+pub mod check;
 pub mod explain;
 pub mod help_metrics;
 pub mod help_policy;

@@ -15,11 +15,8 @@ use crate::agent::control;
 use crate::agent::metrics::{self, Listen};
 use crate::agent::policy::history::History;
 use crate::agent::preflight::Machine;
-use crate::agent::scheduler::{Ended, LoadOpts, Scheduler, kernel_has};
+use crate::agent::scheduler::{Ended, LoadOpts, Scheduler};
 use crate::agent::stats;
-
-/// What the kernel patch brings.
-const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
 
 pub fn run(
     stats_interval: Option<Duration>,
@@ -30,7 +27,7 @@ pub fn run(
 ) -> Result<()> {
     let machine = Machine::look(Path::new("/"));
     machine.check()?;
-    let tier = machine.tier(kernel_has(TELLS_OF_FIRST_USE)?, opts.forced);
+    let tier = machine.tier(opts.forced);
     info!("tier {}: {}", tier.name(), tier.why);
 
     let shutdown = super::shutdown_flag()?;

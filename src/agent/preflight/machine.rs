@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether a scheduler can be loaded here, answered before anything is opened.
-//!
-//! Looking and judging are apart: [`Machine::look`] reads what matters below a
-//! root directory, [`Machine::check`] turns it into a verdict.
+//! What the start depends on: whether a scheduler can be loaded here, and how it finds out about
+//! AVX work.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,10 +8,16 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use super::Finding;
 use crate::bpf::intf::{
     avx_tier, avx_tier_AVX_TIER_HINTS, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP,
     avx_tier_AVX_TIER_XSTATE,
 };
+
+const TYPES: &str = "sys/kernel/btf/vmlinux";
+
+/// What the kernel patch brings.
+const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
 
 /// How AVX work is found out about here, and why so.
 #[derive(Clone, Copy)]
@@ -33,6 +37,14 @@ impl Tier {
         .find_map(|(kind, name)| (kind == self.kind).then_some(name))
         .unwrap_or("observe")
     }
+
+    /// What would make it a better one, if anything does.
+    pub fn raised_by(self) -> Option<&'static str> {
+        (self.kind == avx_tier_AVX_TIER_XSTATE).then_some(
+            "a kernel with the series of kernel-patch, and CONFIG_X86_XFEATURE_HIDING=y, makes it \
+             the tier trap",
+        )
+    }
 }
 
 /// What a scheduler needs from the machine.
@@ -46,6 +58,8 @@ pub struct Machine {
     cpu_flags: BTreeSet<String>,
     /// The scheduler that is loaded already.
     loaded: Option<String>,
+    /// Whether the kernel has the patch.
+    tells_of_first_use: bool,
 }
 
 impl Machine {
@@ -56,10 +70,11 @@ impl Machine {
             // SAFETY: geteuid() has no preconditions and cannot fail.
             is_root: unsafe { libc::geteuid() } == 0,
             has_sched_ext: sched_ext.is_dir(),
-            has_btf: root.join("sys/kernel/btf/vmlinux").exists(),
+            has_btf: root.join(TYPES).exists(),
             is_intel: first_cpu_says(&cpuinfo, "vendor_id") == "GenuineIntel",
             cpu_flags: words(first_cpu_says(&cpuinfo, "flags")),
             loaded: loaded_scheduler(&sched_ext),
+            tells_of_first_use: knows(&root.join(TYPES), TELLS_OF_FIRST_USE),
         }
     }
 
@@ -68,28 +83,40 @@ impl Machine {
         if !self.is_root {
             bail!("loading a scheduler needs root: run it again with sudo");
         }
-        if !self.has_sched_ext {
-            bail!(
-                "this kernel has no sched_ext (/sys/kernel/sched_ext is missing): boot Linux 6.12 \
-                 or newer, built with CONFIG_SCHED_CLASS_EXT=y"
-            );
+        match self.obstacles().first() {
+            Some(obstacle) => bail!("{}", obstacle.sentence()),
+            None => Ok(()),
         }
-        if !self.has_btf {
-            bail!(
-                "this kernel does not describe its types (/sys/kernel/btf/vmlinux is missing): \
-                 boot one built with CONFIG_DEBUG_INFO_BTF=y"
-            );
-        }
-        if let Some(name) = &self.loaded {
-            bail!("the scheduler {name} is already loaded: stop it first, then start this one");
-        }
-        Ok(())
     }
 
-    /// How AVX work is found out about on a kernel that tells, or does not, of the first use of
-    /// what it hides; and why so. Where AVX work harms nobody it is left alone, unless forced.
-    pub fn tier(&self, hides: bool, forced: bool) -> Tier {
-        let has = |flag| self.cpu_flags.contains(flag);
+    /// What else is wrong, the first thing first.
+    pub fn obstacles(&self) -> Vec<Finding> {
+        let lacks_sched_ext = Finding::problem(
+            "sched_ext",
+            "this kernel has no sched_ext (/sys/kernel/sched_ext is missing)",
+            "boot Linux 6.12 or newer, built with CONFIG_SCHED_CLASS_EXT=y",
+        );
+        let lacks_types = Finding::problem(
+            "types",
+            "this kernel does not describe its types (/sys/kernel/btf/vmlinux is missing)",
+            "boot one built with CONFIG_DEBUG_INFO_BTF=y",
+        );
+        let is_taken = self.loaded.as_ref().map(|name| {
+            Finding::problem(
+                "sched_ext",
+                format!("the scheduler {name} is already loaded"),
+                "stop it first, then start this one",
+            )
+        });
+        let lacks_sched_ext = (!self.has_sched_ext).then_some(lacks_sched_ext);
+        let lacks_types = (!self.has_btf).then_some(lacks_types);
+        [lacks_sched_ext, lacks_types, is_taken].into_iter().flatten().collect()
+    }
+
+    /// How AVX work is found out about, and why so. Where AVX work harms nobody it is left alone,
+    /// unless forced.
+    pub fn tier(&self, forced: bool) -> Tier {
+        let has = |flag| self.has(flag);
         let tells_what_is_in_use = has("xsavec") && has("xgetbv1");
         let (kind, why) = if !has("avx512f") && !forced {
             (
@@ -111,7 +138,7 @@ impl Machine {
                 avx_tier_AVX_TIER_HINTS,
                 "the CPU does not tell what is in use, so what threads say of their work counts",
             )
-        } else if !hides {
+        } else if !self.tells_of_first_use {
             (
                 avx_tier_AVX_TIER_XSTATE,
                 "wide vectors are seen when a task is switched out; the kernel does not hide \
@@ -123,15 +150,35 @@ impl Machine {
         Tier { kind, why }
     }
 
+    pub fn has(&self, flag: &str) -> bool {
+        self.cpu_flags.contains(flag)
+    }
+
+    /// The scheduler that is loaded already.
+    pub fn loaded(&self) -> Option<&str> {
+        self.loaded.as_deref()
+    }
+
+    pub fn tells_of_first_use(&self) -> bool {
+        self.tells_of_first_use
+    }
+
     /// Whether wide vectors lower the clock so much that it matters: with Intel's CPUs up to
     /// those that have AVX-VNNI. The C library avoids wide vectors by the same test.
-    fn has_licences(&self) -> bool {
+    pub fn has_licences(&self) -> bool {
         self.is_intel && !self.cpu_flags.contains("avx_vnni")
     }
 }
 
+/// Whether the kernel's types have something of that name. Each name ends with a 0 there, and
+/// begins after one.
+fn knows(types: &Path, name: &str) -> bool {
+    let entry = [b"\0", name.as_bytes(), b"\0"].concat();
+    fs::read(types).is_ok_and(|types| types.windows(entry.len()).any(|it| it == entry))
+}
+
 /// The first value with this name in the text of `/proc/cpuinfo`.
-fn first_cpu_says<'a>(cpuinfo: &'a str, name: &str) -> &'a str {
+pub fn first_cpu_says<'a>(cpuinfo: &'a str, name: &str) -> &'a str {
     let mut pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
     pairs.find(|(key, _)| key.trim() == name).map_or("", |(_, value)| value.trim())
 }
@@ -165,6 +212,7 @@ mod tests {
         is_intel: true,
         cpu_flags: BTreeSet::new(),
         loaded: None,
+        tells_of_first_use: true,
     };
 
     /// A root directory with the given files below `sys/kernel`.
@@ -212,15 +260,16 @@ mod tests {
             ..READY
         };
         let skylake = machine(&["avx512f", "xsavec", "xgetbv1"]);
-        assert_eq!(skylake.tier(true, false).kind, avx_tier_AVX_TIER_TRAP);
-        assert_eq!(skylake.tier(false, false).kind, avx_tier_AVX_TIER_XSTATE);
-        assert!(skylake.tier(false, false).why.contains("kernel-patch"));
+        assert_eq!(skylake.tier(false).kind, avx_tier_AVX_TIER_TRAP);
+        let unpatched = Machine { tells_of_first_use: false, ..skylake };
+        assert_eq!(unpatched.tier(false).kind, avx_tier_AVX_TIER_XSTATE);
+        assert!(unpatched.tier(false).why.contains("kernel-patch"));
         for flags in [&["avx512f", "xsavec"], &["avx512f", "xgetbv1"]] {
-            assert_eq!(machine(flags).tier(true, false).kind, avx_tier_AVX_TIER_HINTS);
+            assert_eq!(machine(flags).tier(false).kind, avx_tier_AVX_TIER_HINTS);
         }
         let haswell = machine(&["avx2", "xsavec", "xgetbv1"]);
-        assert_eq!(haswell.tier(true, false).kind, avx_tier_AVX_TIER_OBSERVE);
-        assert_eq!(haswell.tier(true, true).kind, avx_tier_AVX_TIER_HINTS);
+        assert_eq!(haswell.tier(false).kind, avx_tier_AVX_TIER_OBSERVE);
+        assert_eq!(haswell.tier(true).kind, avx_tier_AVX_TIER_HINTS);
     }
 
     #[test]
@@ -230,9 +279,9 @@ mod tests {
         let amd = Machine { is_intel: false, cpu_flags: flags, ..READY };
         let sapphire_rapids = Machine { cpu_flags: newer, ..READY };
         for machine in [amd, sapphire_rapids] {
-            let Tier { kind, why } = machine.tier(true, false);
+            let Tier { kind, why } = machine.tier(false);
             assert!(kind == avx_tier_AVX_TIER_OBSERVE && why.contains("--force"), "{why}");
-            assert_eq!(machine.tier(true, true).kind, avx_tier_AVX_TIER_TRAP);
+            assert_eq!(machine.tier(true).kind, avx_tier_AVX_TIER_TRAP);
         }
     }
 
@@ -277,6 +326,20 @@ mod tests {
         let machine = Machine::look(root.path());
         assert!(machine.has_sched_ext && machine.has_btf);
         assert_eq!(machine.loaded, None);
+    }
+
+    #[test]
+    fn the_patch_is_known_by_its_whole_name() {
+        for (types, has_it) in [
+            ("\0bpf_hidden_xfeature_used\0", true),
+            ("\0int\0bpf_hidden_xfeature_used\0long\0", true),
+            ("\0bpf_hidden_xfeature_used_by\0", false),
+            ("\0not_bpf_hidden_xfeature_used\0", false),
+            ("", false),
+        ] {
+            let machine = Machine::look(root_with(&[("btf/vmlinux", types)]).path());
+            assert_eq!(machine.tells_of_first_use, has_it, "{types:?}");
+        }
     }
 
     #[test]

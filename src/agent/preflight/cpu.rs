@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the processor is, what wide vectors do to its clock, and what it counts.
+
+use std::path::Path;
+
+use super::machine::first_cpu_says;
+use super::{Finding, Machine, text_at};
+
+pub struct Cpu {
+    name: String,
+    generation: Option<&'static Generation>,
+    has_counters: bool,
+    /// Who may use them; up to 0 everybody may look at whole CPUs.
+    paranoia: i64,
+}
+
+/// Processors whose clock wide vectors lower alike.
+struct Generation {
+    name: &'static str,
+    vendor: &'static str,
+    family: u32,
+    models: &'static [u32],
+    steppings: std::ops::RangeInclusive<u32>,
+    loss: Loss,
+    /// An event of perf that tells of wide vectors, if there is one.
+    event: Option<&'static str>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Loss {
+    Much,
+    Little,
+    Hardly,
+}
+
+const INTEL: &str = "GenuineIntel";
+const AMD: &str = "AuthenticAMD";
+const ANY: std::ops::RangeInclusive<u32> = 0..=u32::MAX;
+const LICENCES: Option<&str> = Some("core_power.lvl1_turbo_license,core_power.lvl2_turbo_license");
+const FLOATS: Option<&str> =
+    Some("fp_arith_inst_retired.512b_packed_double,fp_arith_inst_retired.512b_packed_single");
+
+const fn intel(
+    name: &'static str,
+    models: &'static [u32],
+    loss: Loss,
+    event: Option<&'static str>,
+) -> Generation {
+    Generation { name, vendor: INTEL, family: 6, models, steppings: ANY, loss, event }
+}
+
+/// Those of a model that began as Skylake and was improved twice.
+const fn skylake(name: &'static str, steppings: std::ops::RangeInclusive<u32>) -> Generation {
+    Generation { steppings, ..intel(name, &[85], Loss::Much, LICENCES) }
+}
+
+const fn amd(name: &'static str, family: u32, models: &'static [u32]) -> Generation {
+    let (vendor, steppings, loss) = (AMD, ANY, Loss::Hardly);
+    Generation { name, vendor, family, models, steppings, loss, event: None }
+}
+
+/// An empty list of models is all of them; the first that fits counts.
+const GENERATIONS: [Generation; 9] = [
+    skylake("Skylake-SP", 0..=4),
+    skylake("Cascade Lake", 5..=9),
+    skylake("Cooper Lake", 10..=15),
+    intel("Ice Lake-SP", &[106, 108], Loss::Little, LICENCES),
+    intel("Ice Lake", &[125, 126, 140, 141, 167], Loss::Little, None),
+    intel("Sapphire Rapids", &[143, 207], Loss::Hardly, FLOATS),
+    intel("Granite Rapids", &[173, 174], Loss::Hardly, FLOATS),
+    amd("Zen 4", 25, &[16, 17, 24, 96, 97, 104, 116, 117, 120, 124, 160]),
+    amd("Zen 5", 26, &[]),
+];
+
+impl Generation {
+    fn of(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<&'static Self> {
+        GENERATIONS.iter().find(|it| {
+            it.vendor == vendor
+                && it.family == family
+                && (it.models.is_empty() || it.models.contains(&model))
+                && it.steppings.contains(&stepping)
+        })
+    }
+}
+
+impl Cpu {
+    pub fn look(root: &Path) -> Self {
+        let cpuinfo = text_at(root, "proc/cpuinfo").unwrap_or_default();
+        let number = |name| first_cpu_says(&cpuinfo, name).parse().unwrap_or_default();
+        let (family, model) = (number("cpu family"), number("model"));
+        let vendor = first_cpu_says(&cpuinfo, "vendor_id");
+        let paranoia = text_at(root, "proc/sys/kernel/perf_event_paranoid");
+        Self {
+            name: first_cpu_says(&cpuinfo, "model name").to_owned(),
+            generation: Generation::of(vendor, family, model, number("stepping")),
+            has_counters: root.join("sys/bus/event_source/devices/cpu").is_dir(),
+            paranoia: paranoia.and_then(|text| text.parse().ok()).unwrap_or(2),
+        }
+    }
+
+    pub fn findings(&self, machine: &Machine) -> Vec<Finding> {
+        vec![self.clock(machine), features(machine), self.counters()]
+    }
+
+    fn clock(&self, machine: &Machine) -> Finding {
+        let name = match self.name.is_empty() {
+            true => "of an unknown name",
+            false => &self.name,
+        };
+        let kind = self.generation.map_or(String::new(), |it| format!(" ({})", it.name));
+        let says = |what: &str| format!("the CPU is {name}{kind}: {what}");
+        let loss = self.generation.map(|generation| generation.loss);
+        match loss {
+            _ if !machine.has("avx512f") => Finding::note(
+                "cpu",
+                says("it has no AVX-512"),
+                "run it for tests only, with --force: there is no AVX-512 work to keep apart",
+            ),
+            _ if !machine.has_licences() => Finding::note(
+                "cpu",
+                says("AVX-512 hardly lowers its clock"),
+                "expect nothing of AVX cores; --force sets them up all the same",
+            ),
+            Some(Loss::Little) => Finding::note(
+                "cpu",
+                says("AVX-512 lowers its clock a little"),
+                "measure whether it pays: knobs licence-drop and only-where-it-pays",
+            ),
+            Some(Loss::Much) => Finding::ok("cpu", says("AVX-512 lowers its clock a lot")),
+            _ => Finding::ok("cpu", says("AVX-512 may lower its clock")),
+        }
+    }
+
+    fn counters(&self) -> Finding {
+        let event = self.generation.and_then(|generation| generation.event);
+        match event {
+            _ if !self.has_counters => Finding::note(
+                "counters",
+                "the CPU's counters are not to be seen, as in most virtual machines",
+                "rely on the modelled times of 'scx_avxspec status', which take no counters",
+            ),
+            None => {
+                Finding::ok("counters", "the CPU counts, but not what wide vectors do to clocks")
+            }
+            Some(event) if self.paranoia > 0 => Finding::note(
+                "counters",
+                format!(
+                    "the CPU counts wide vectors, for root only (perf_event_paranoid is {})",
+                    self.paranoia
+                ),
+                format!("sudo perf stat -a -e {event} shows what the clocks really do"),
+            ),
+            Some(event) => Finding::ok(
+                "counters",
+                format!("the CPU counts wide vectors: perf stat -a -e {event} shows them"),
+            ),
+        }
+    }
+}
+
+fn features(machine: &Machine) -> Finding {
+    let all = ["avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd", "avx512_vnni"];
+    let has: Vec<&str> = all.into_iter().filter(|flag| machine.has(flag)).collect();
+    let tells = machine.has("xsavec") && machine.has("xgetbv1");
+    match (has.is_empty(), tells) {
+        (true, _) => Finding::ok("avx512", "there is no AVX-512 to be seen"),
+        (false, true) => Finding::ok(
+            "avx512",
+            format!("the CPU has {}, and tells what is in use", has.join(" ")),
+        ),
+        (false, false) => Finding::note(
+            "avx512",
+            format!("the CPU has {}, and does not tell what is in use", has.join(" ")),
+            "in a virtual machine, let it see the features xsavec and xgetbv1",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name_of(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<&'static str> {
+        Generation::of(vendor, family, model, stepping).map(|it| it.name)
+    }
+
+    #[test]
+    fn generations_are_told_apart() {
+        assert_eq!(name_of(INTEL, 6, 85, 4), Some("Skylake-SP"));
+        assert_eq!(name_of(INTEL, 6, 85, 7), Some("Cascade Lake"));
+        assert_eq!(name_of(INTEL, 6, 85, 11), Some("Cooper Lake"));
+        assert_eq!(name_of(INTEL, 6, 106, 6), Some("Ice Lake-SP"));
+        assert_eq!(name_of(INTEL, 6, 143, 8), Some("Sapphire Rapids"));
+        assert_eq!(name_of(AMD, 25, 17, 1), Some("Zen 4"));
+        assert_eq!(name_of(AMD, 26, 2, 1), Some("Zen 5"));
+        assert_eq!(name_of(AMD, 25, 1, 1), None, "Zen 3 is no Zen 4");
+        assert_eq!(name_of(AMD, 6, 85, 4), None);
+        assert_eq!(name_of(INTEL, 6, 186, 2), None);
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether a scheduler can be loaded here and what it would find, answered before anything is
+//! opened.
+//!
+//! Looking and judging are apart: whatever is read is read below a root directory, and what it
+//! means is said by functions that read nothing. [`Machine`] has what the start depends on,
+//! [`Report`] all that an operator may want to know before.
+
+mod cpu;
+mod finding;
+mod kernel;
+mod layout;
+mod machine;
+mod options;
+mod surroundings;
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use cpu::Cpu;
+use finding::{Finding, Mark};
+use kernel::Kernel;
+use layout::Layout;
+pub use machine::{Machine, Tier};
+use surroundings::Surroundings;
+
+/// All there is to say of a machine.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub would_run: bool,
+    pub tier: &'static str,
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Changes nothing and needs no privilege.
+    pub fn of(root: &Path) -> Self {
+        let machine = Machine::look(root);
+        let cpu = Cpu::look(root);
+        let mut findings = Kernel::look(root).findings(&machine);
+        findings.extend(cpu.findings(&machine));
+        findings.extend(Layout::look(root).findings());
+        findings.extend(Surroundings::look(root).findings());
+        findings.push(tier_of(&machine));
+        Self {
+            would_run: findings.iter().all(|finding| finding.mark != Mark::Problem),
+            tier: machine.tier(false).name(),
+            findings,
+        }
+    }
+}
+
+/// Where something better is within reach, that is a note.
+fn tier_of(machine: &Machine) -> Finding {
+    let tier = machine.tier(false);
+    let says = format!("the tier is {}: {}", tier.name(), tier.why);
+    match tier.raised_by() {
+        Some(advice) => Finding::note("tier", says, advice),
+        None => Finding::ok("tier", says),
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.findings.iter().try_for_each(|finding| finding.fmt(out))
+    }
+}
+
+/// What a file says, if it can be read; files of the kernel end with a newline that means nothing.
+fn text_at(root: &Path, file: &str) -> Option<String> {
+    let text = fs::read_to_string(root.join(file)).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod report_test;
+#[cfg(test)]
+mod tree_test;
