@@ -23,7 +23,7 @@ C_SOURCES := $(wildcard src/bpf/*.[ch] tests/suite/*.c tests/guest/*.c \
 	tests/hiding/*.[ch] tests/hiding/module/*.c tests/avx/*.[ch] contrib/hints/*.h \
 	src/sim/*.[ch] src/sim/shim/scx/*.h)
 SHELL_SCRIPTS := .ci/run build/clang build/install-dependencies tests/suite/lib.sh \
-	tests/hiding/lib.sh tests/hiding/raid.sh tests/vm/init
+	tests/suite/systemd.sh tests/hiding/lib.sh tests/hiding/raid.sh tests/vm/init
 
 # The rig's output goes to the terminal as it comes.
 RIG := cargo test --release --locked --quiet --test rig --

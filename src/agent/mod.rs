@@ -11,6 +11,7 @@ mod peers;
 pub mod policy;
 pub mod preflight;
 pub mod scheduler;
+pub mod service;
 pub mod stats;
 mod status;
 mod topology;

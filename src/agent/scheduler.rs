@@ -13,7 +13,7 @@ use crossbeam::channel::{Receiver, select};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, OpenObject, libbpf_sys};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{
-    NR_CPU_IDS, UserExitInfo, compat, scx_ops_attach, scx_ops_load, scx_ops_open,
+    NR_CPU_IDS, ScxExitKind, UserExitInfo, compat, scx_ops_attach, scx_ops_load, scx_ops_open,
     try_set_rlimit_infinity, uei_exited, uei_report,
 };
 use tracing::{debug, info, warn};
@@ -27,7 +27,7 @@ use super::policy::{self, InForce};
 use super::preflight::Tier;
 use super::stats::{self, Metrics, Server};
 use super::status::{self, Status, seconds};
-use super::{books, hints, topology};
+use super::{books, hints, service, topology};
 use crate::bpf::intf::{self, avx_cpu_role};
 use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
 use crate::{NAME, version};
@@ -115,6 +115,7 @@ impl<'a> Scheduler<'a> {
         let (answers, questions) = server.channels();
         exporter.attached();
         while !shutdown.load(Ordering::Relaxed) && !uei_exited!(&self.skel, uei) {
+            service::is_alive();
             select! {
                 recv(questions) -> question => {
                     question.context("the statistics server is gone")?;
@@ -132,6 +133,9 @@ impl<'a> Scheduler<'a> {
                 default(LOOK_AROUND) => {}
             }
             self.revert_what_is_due(history);
+        }
+        if shutdown.load(Ordering::Relaxed) {
+            service::stops();
         }
         self.end(exporter)
     }
@@ -194,9 +198,23 @@ impl<'a> Scheduler<'a> {
             Ok(sums) => exporter.keep(sums),
             Err(error) => warn!("metrics begin at zero again: {error:#}"),
         }
+        let by_administrator = self.exit_kind()? == ScxExitKind::SysRq as i32;
         let report: Result<UserExitInfo> = uei_report!(&self.skel, uei);
-        let exit = report.context("the kernel ejected the scheduler")?;
-        Ok(if exit.should_restart() { Ended::Restart } else { Ended::Stopped })
+        match report.context("the kernel ejected the scheduler") {
+            Ok(exit) if exit.should_restart() => Ok(Ended::Restart),
+            Ok(_) => Ok(Ended::Stopped),
+            // An order, not a failure: nobody is to start it again.
+            Err(why) if by_administrator => {
+                info!("{why:#}");
+                Ok(Ended::Stopped)
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    fn exit_kind(&self) -> Result<i32> {
+        let data = self.skel.maps.data_data.as_deref().context("the kernel has no data")?;
+        Ok(data.uei.kind)
     }
 
     fn metrics(&self) -> Result<Metrics> {

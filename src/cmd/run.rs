@@ -16,7 +16,7 @@ use crate::agent::metrics::{self, Listen};
 use crate::agent::policy::history::History;
 use crate::agent::preflight::Machine;
 use crate::agent::scheduler::{Ended, LoadOpts, Scheduler};
-use crate::agent::stats;
+use crate::agent::{service, stats};
 
 pub fn run(
     stats_interval: Option<Duration>,
@@ -42,11 +42,13 @@ pub fn run(
     loop {
         let mut open_object = MaybeUninit::uninit();
         let scheduler = Scheduler::start(opts, tier, history.in_force(), &mut open_object)?;
+        service::attached(tier);
         match scheduler.run_until_end(&server, &requests, &mut exporter, &mut history, &shutdown)? {
             Ended::Stopped => break,
             Ended::Restart if shutdown.load(Ordering::Relaxed) => break,
             Ended::Restart => info!("a CPU came or went, starting again"),
         }
+        service::restarts();
         exporter.restarted();
     }
 

@@ -21,6 +21,7 @@ mod policy;
 mod readme;
 mod recovery;
 mod scheduler;
+mod service;
 mod simulator;
 pub mod stress;
 
@@ -48,7 +49,7 @@ pub struct Test {
 /// there are CPUs: those that only look at files need not wait for a guest.
 const THREADS: usize = 6;
 
-const GROUPS: [&[Test]; 21] = [
+const GROUPS: &[&[Test]] = &[
     stress::TESTS,
     crowd::TESTS,
     hiding::registers::TESTS,
@@ -71,6 +72,7 @@ const GROUPS: [&[Test]; 21] = [
     host::TESTS,
     simulator::TESTS,
     readme::TESTS,
+    service::TESTS,
 ];
 
 static TIMES: Mutex<Vec<(&str, u64, Duration)>> = Mutex::new(Vec::new());

@@ -99,7 +99,7 @@ fn ejected_by_sysrq() -> Result<()> {
              busy_loops 4
              taskset 2 sh -c 'while :; do :; done' & pinned=$!
              echo S >/proc/sysrq-trigger
-             wait $scheduler
+             wait $scheduler; echo status $?
              {AFTERWARDS}
              cat /tmp/scheduler.err /tmp/scheduler.out"
         )))
@@ -107,6 +107,7 @@ fn ejected_by_sysrq() -> Result<()> {
     let output = outcome.stdout(0)?;
     ensure!(output.contains("ext.enabled:0"), "{output}");
     ensure!(output.contains("disabled by sysrq-S"), "{output}");
+    ensure!(output.contains("status 0"), "an order is no failure: {output}");
     Ok(())
 }
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The unit of contrib/systemd, under systemd itself.
+
+use anyhow::{Result, ensure};
+
+use super::{Test, scheduler_guest, script};
+use crate::suite::hotplug::FAIR_SERVER_UNDERFLOW;
+use crate::vm::guest::Guest;
+use crate::vm::{Flavour, Qemu, in_repository};
+
+pub const TESTS: &[Test] = &[Test {
+    name: "service::systemd_starts_it_again_whatever_befalls_it",
+    budget_s: 240,
+    body: systemd_starts_it_again,
+}];
+
+/// A guest in which systemd can be started, as in a container: in namespaces of its own. What it
+/// would start for a whole machine is taken away; of the unit only the log goes elsewhere.
+fn guest_with_systemd() -> Result<Guest> {
+    let unit = in_repository("contrib/systemd/scx_avxspec.service");
+    Ok(scheduler_guest(Qemu::cpus(3), Flavour::Stock)?
+        .package("systemd")
+        .package("util-linux")
+        .file("/usr/lib/systemd/system/scx_avxspec.service", &unit)
+        .file("/systemd.sh", &in_repository("tests/suite/systemd.sh")))
+}
+
+fn systemd_starts_it_again() -> Result<()> {
+    let outcome = guest_with_systemd()?
+        .command(&script(
+            ". /systemd.sh
+             start_systemd
+             unit=/usr/lib/systemd/system/scx_avxspec.service
+             inside systemd-analyze verify --man=no $unit || fail the unit is wrong
+             inside systemd-analyze security --offline=true --threshold=25 $unit >/tmp/exposed ||
+                 fail $(tail -n 1 /tmp/exposed)
+             # Threads that say what their work is are all there is to hear in this machine.
+             echo 'OPTIONS=\"--force\"' >/etc/default/scx_avxspec
+             ctl start scx_avxspec || show_and_fail it does not start
+             is_enabled || show_and_fail systemd was told too early
+             ctl show scx_avxspec --property StatusText
+             scx_avxspec status | head -n 1
+             scx_avxspec check | grep 'runs already'
+             inside grep CapEff /proc/$(main_process)/status | tr '\\t' ' '
+             ls /sys/fs/bpf
+
+             first=$(main_process)
+             echo 0 >/sys/devices/system/cpu/cpu2/online
+             wait_until 60 is_loaded_anew || show_and_fail not loaded anew
+             echo restarts after a CPU went: $(restarts), same process: $([ \"$(main_process)\" = $first ] && echo yes)
+
+             # Longer than the watchdog waits for a sign of life.
+             sleep 35
+             echo same process after a while: $([ \"$(main_process)\" = $first ] && echo yes)
+
+             inside kill -KILL $first
+             wait_until 60 is_back_after $first || show_and_fail it does not come back
+             echo restarts after SIGKILL: $(restarts)
+
+             second=$(main_process)
+             inside kill -STOP $second
+             wait_until 120 is_back_after $second || show_and_fail nobody notices that it hangs
+             echo restarts after SIGSTOP: $(restarts)
+
+             echo S >/proc/sysrq-trigger
+             wait_until 60 is_inactive || show_and_fail it comes back after SysRq S
+             is_disabled || show_and_fail the kernel still has the scheduler
+             echo after SysRq S: $(ctl is-active scx_avxspec)
+
+             ctl start scx_avxspec || show_and_fail it does not start again
+             ctl stop scx_avxspec || show_and_fail it does not stop
+             is_disabled || show_and_fail the default scheduler is not back
+             ctl show scx_avxspec --property Result
+             ls -d /run/scx_avxspec || echo no sockets are left",
+        ))
+        .tolerates(FAIR_SERVER_UNDERFLOW)
+        .limit(600)
+        .boot()?;
+    let output = outcome.stdout(0)?;
+    for sign in [
+        "StatusText=schedules, tier hints: ",
+        "tier hints",
+        "ok       sched_ext scx_avxspec runs already",
+        // CAP_PERFMON and CAP_BPF.
+        "CapEff: 000000c000000000\n",
+        "scx_avxspec_hints\n",
+        "restarts after a CPU went: 0, same process: yes\n",
+        "same process after a while: yes\n",
+        "restarts after SIGKILL: 1\n",
+        "restarts after SIGSTOP: 2\n",
+        "after SysRq S: inactive\n",
+        "Result=success\n",
+        "no sockets are left\n",
+    ] {
+        ensure!(output.contains(sign), "no {sign:?} in:\n{output}");
+    }
+    Ok(())
+}
