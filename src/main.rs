@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use scx_utils::build_id;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
@@ -95,6 +95,9 @@ struct Opts {
 enum Command {
     /// Say whether it would run here and what it would find; needs no privilege.
     Check(cmd::check::Options),
+    /// Write manual pages and completions, for packages.
+    #[command(subcommand, hide = true)]
+    Generate(cmd::generate::Command),
     /// Show or change the policy of a scheduler that already runs.
     #[command(subcommand)]
     Policy(cmd::policy::Command),
@@ -145,6 +148,7 @@ fn run(opts: Opts) -> Result<()> {
     cmd::log_to_stderr(opts.verbose);
     match &opts.command {
         Some(Command::Check(options)) => return cmd::check::run(options),
+        Some(Command::Generate(command)) => return cmd::generate::run(command, Opts::command()),
         Some(Command::Policy(command)) => return cmd::policy::run(command),
         Some(Command::Sim(options)) => return cmd::sim::run(options),
         Some(Command::Status { json }) => return cmd::status::run(*json),
@@ -179,7 +183,6 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn command_line_is_consistent() {

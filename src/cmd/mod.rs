@@ -3,9 +3,11 @@
 
 pub mod check;
 pub mod explain;
+pub mod generate;
 pub mod help_metrics;
 pub mod help_policy;
 pub mod help_stats;
+mod manual;
 pub mod monitor;
 pub mod policy;
 pub mod run;

@@ -5,17 +5,17 @@ mod file;
 pub mod history;
 mod knobs;
 pub mod named;
+mod reference;
 mod source;
 mod value;
 mod words;
-
-use std::fmt::Write;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 pub use file::{document, file_of};
 pub use knobs::standard;
+pub use reference::{describe, reference};
 pub use source::load;
 
 use crate::bpf::intf::avx_policy;
@@ -84,19 +84,6 @@ pub fn differences(from: &avx_policy, to: &avx_policy) -> Vec<Difference> {
 pub struct InForce {
     pub generation: u64,
     pub policy: avx_policy,
-}
-
-/// Every knob with its range, what it is by default, and what it is for.
-pub fn describe() -> String {
-    let policy = standard();
-    let mut text = String::new();
-    for knob in KNOBS {
-        let default = knob.show(&policy);
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}={default}  ({})", knob.name, knob.range());
-        let _ = writeln!(text, "    {}", knob.help);
-    }
-    text
 }
 
 #[cfg(test)]
