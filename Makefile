@@ -11,6 +11,9 @@
 #             and on the newest that Debian has
 # make soak   run for long what the tests run for short
 # make mutants  seed known bugs, see the tests catch them; ONLY=word for some
+# make install  put the program and what belongs to it below PREFIX, after make;
+#             DESTDIR=directory puts it below there instead; make uninstall removes it
+# make deb    build a Debian package
 # make clean  remove what was built here; the cache of kernels and machines
 #             goes with 'cargo rig clean'
 
@@ -31,7 +34,28 @@ RIG := cargo test --release --locked --quiet --test rig --
 # Kernels that take long to build and long to run; RIG_KERNEL chooses them.
 KERNELS := locks memory newest
 
-.PHONY: build run test check bench figures test-kernels soak mutants clean dependencies requirements
+PREFIX ?= /usr/local
+DESTDIR ?=
+PROGRAM ?= target/release/scx_avxspec
+GENERATED := target/generated
+
+# Where it goes. What is not listed in uninstall is not installed.
+bindir := $(DESTDIR)$(PREFIX)/bin
+unitdir := $(DESTDIR)$(PREFIX)/lib/systemd/system
+includedir := $(DESTDIR)$(PREFIX)/include
+mandir := $(DESTDIR)$(PREFIX)/share/man/man8
+bashdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+zshdir := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+fishdir := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+sharedir := $(DESTDIR)$(PREFIX)/share/scx_avxspec
+docdir := $(DESTDIR)$(PREFIX)/share/doc/scx_avxspec
+
+# The Debian package is put together by this.
+CARGO_DEB_VERSION := 3.8.0
+CARGO_DEB := target/tools/bin/cargo-deb
+
+.PHONY: build run test check bench figures test-kernels soak mutants install uninstall generated \
+	deb clean dependencies requirements
 
 build: requirements
 	cargo build --release --locked
@@ -74,6 +98,44 @@ soak: dependencies requirements
 mutants: dependencies requirements
 	$(RIG) prepare
 	$(RIG) mutants $(ONLY)
+
+# May be root's, who often has no cargo: so it builds nothing.
+install: generated
+	install -D -m 755 $(PROGRAM) $(bindir)/scx_avxspec
+	install -d $(unitdir)
+	sed 's|=/usr/bin/|=$(PREFIX)/bin/|' contrib/systemd/scx_avxspec.service \
+		>$(unitdir)/scx_avxspec.service
+	chmod 644 $(unitdir)/scx_avxspec.service
+	install -D -m 644 -t $(mandir) $(GENERATED)/man/*.8
+	install -D -m 644 $(GENERATED)/completions/scx_avxspec.bash $(bashdir)/scx_avxspec
+	install -D -m 644 -t $(zshdir) $(GENERATED)/completions/_scx_avxspec
+	install -D -m 644 -t $(fishdir) $(GENERATED)/completions/scx_avxspec.fish
+	install -D -m 644 contrib/systemd/scx_avxspec.default $(sharedir)/default
+	install -D -m 644 contrib/grafana/scx_avxspec.json $(sharedir)/grafana.json
+	install -D -m 644 contrib/prometheus/rules.yml $(sharedir)/prometheus-rules.yml
+	install -D -m 644 contrib/kubernetes/daemonset.yaml $(sharedir)/daemonset.yaml
+	install -D -m 644 -t $(includedir) contrib/hints/scx_avxspec_hints.h
+	install -D -m 644 -t $(docdir) README.md CHANGELOG.md docs/operating.md docs/policy.md \
+		docs/metrics.md
+
+uninstall:
+	rm -f $(bindir)/scx_avxspec $(unitdir)/scx_avxspec.service
+	rm -f $(mandir)/scx_avxspec.8 $(mandir)/scx_avxspec-*.8
+	rm -f $(bashdir)/scx_avxspec $(zshdir)/_scx_avxspec $(fishdir)/scx_avxspec.fish
+	rm -f $(includedir)/scx_avxspec_hints.h
+	rm -rf $(sharedir) $(docdir)
+
+generated:
+	@test -x $(PROGRAM) || { echo "$(PROGRAM) is not there: run make first" >&2; exit 1; }
+	rm -rf $(GENERATED)
+	$(PROGRAM) generate man --to $(GENERATED)/man
+	$(PROGRAM) generate completions --to $(GENERATED)/completions
+
+deb: build generated $(CARGO_DEB)
+	PATH="$(CURDIR)/target/tools/bin:$$PATH" cargo deb --no-build --locked
+
+$(CARGO_DEB):
+	cargo install cargo-deb --version $(CARGO_DEB_VERSION) --locked --root target/tools
 
 clean:
 	cargo clean

@@ -4,6 +4,8 @@
 mod agent;
 mod bpf;
 mod cmd;
+#[cfg(test)]
+mod documents_test;
 mod sim;
 
 use std::process::ExitCode;

@@ -14,6 +14,7 @@ mod emulator;
 pub mod hiding;
 mod host;
 pub mod hotplug;
+mod install;
 mod machines;
 mod metrics;
 pub mod oracle;
@@ -72,6 +73,7 @@ const GROUPS: &[&[Test]] = &[
     host::TESTS,
     simulator::TESTS,
     readme::TESTS,
+    install::TESTS,
     service::TESTS,
 ];
 

@@ -58,7 +58,7 @@ fn every_command_is_run_by_a_test() -> Result<()> {
 }
 
 /// Types `command` into a shell in the repository; returns all it printed.
-fn type_in(command: &str) -> Result<String> {
+pub fn type_in(command: &str) -> Result<String> {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{command} 2>&1")]).current_dir(in_repository(""));
     // A person's shell does not have what cargo sets for tests.

@@ -25,6 +25,8 @@ use finding::{Finding, Mark};
 use kernel::Kernel;
 use layout::Layout;
 pub use machine::{Machine, Tier};
+#[cfg(test)]
+pub use surroundings::NEEDED;
 use surroundings::Surroundings;
 
 /// All there is to say of a machine.

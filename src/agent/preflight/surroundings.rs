@@ -19,7 +19,7 @@ const MUSL: &str = "lib/ld-musl-x86_64.so.1";
 const FIRST_LOUD: (u32, u32) = (2, 34);
 
 /// What it takes to load the programs and to attach them; by number and name.
-const NEEDED: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
+pub const NEEDED: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
 
 /// Below this a limit of memory is worth a word.
 const LITTLE_MEMORY: u64 = 128 << 20;

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is installed, and what is left when it is not any more.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::readme::type_in;
+use super::{Test, scheduler_program};
+use crate::ensure_eq;
+use crate::vm::in_repository;
+use crate::vm::process::{output_of, text_of};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "install::make_install_puts_files_where_they_belong_and_uninstall_leaves_none",
+        budget_s: 10,
+        body: installed_and_uninstalled,
+    },
+    Test {
+        name: "install::make_deb_builds_a_package_that_is_complete",
+        budget_s: 120,
+        body: debian_package,
+    },
+];
+
+/// Below PREFIX, beside the manual pages of commands.
+const FILES: [&str; 17] = [
+    "bin/scx_avxspec",
+    "include/scx_avxspec_hints.h",
+    "lib/systemd/system/scx_avxspec.service",
+    "share/bash-completion/completions/scx_avxspec",
+    "share/doc/scx_avxspec/CHANGELOG.md",
+    "share/doc/scx_avxspec/README.md",
+    "share/doc/scx_avxspec/metrics.md",
+    "share/doc/scx_avxspec/operating.md",
+    "share/doc/scx_avxspec/policy.md",
+    "share/fish/vendor_completions.d/scx_avxspec.fish",
+    "share/man/man8/scx_avxspec-check.8",
+    "share/man/man8/scx_avxspec.8",
+    "share/scx_avxspec/daemonset.yaml",
+    "share/scx_avxspec/default",
+    "share/scx_avxspec/grafana.json",
+    "share/scx_avxspec/prometheus-rules.yml",
+    "share/zsh/site-functions/_scx_avxspec",
+];
+
+fn files_below(root: &Path) -> Result<BTreeSet<String>> {
+    let list = text_of(Command::new("find").args([".", "-not", "-type", "d"]).current_dir(root))?;
+    Ok(list.lines().map(|line| line.trim_start_matches("./").to_owned()).collect())
+}
+
+fn installed_and_uninstalled() -> Result<()> {
+    let root = tempfile::tempdir()?;
+    let program = scheduler_program()?;
+    // Another test may build a package meanwhile.
+    let generated = tempfile::tempdir()?;
+    for prefix in ["usr/local", "opt/avxspec"] {
+        let places = format!(
+            "PREFIX=/{prefix} DESTDIR={} PROGRAM={} GENERATED={}/generated",
+            root.path().display(),
+            program.display(),
+            generated.path().display()
+        );
+        type_in(&format!("make install {places}"))?;
+        let is_command =
+            |file: &str| file.starts_with(&format!("{prefix}/share/man/man8/scx_avxspec-"));
+        let found: BTreeSet<String> =
+            files_below(root.path())?.into_iter().filter(|file| !is_command(file)).collect();
+        let expected: BTreeSet<String> = FILES
+            .iter()
+            .map(|file| format!("{prefix}/{file}"))
+            .filter(|file| !is_command(file))
+            .collect();
+        ensure_eq!(found, expected);
+        let below = |file: &str| root.path().join(prefix).join(file);
+        for file in FILES {
+            ensure!(below(file).exists(), "no {file}");
+        }
+        let unit = fs::read_to_string(below("lib/systemd/system/scx_avxspec.service"))?;
+        ensure!(unit.contains(&format!("ExecStart=/{prefix}/bin/scx_avxspec ")), "{unit}");
+        let said = text_of(Command::new(below("bin/scx_avxspec")).arg("--version"))?;
+        ensure!(said.starts_with("scx_avxspec "), "{said}");
+        type_in(&format!("make uninstall {places}"))?;
+        ensure_eq!(files_below(root.path())?, BTreeSet::new(), "left by uninstall");
+    }
+    Ok(())
+}
+
+fn debian_package() -> Result<()> {
+    type_in("make deb")?;
+    let dir = in_repository("target/debian");
+    let name = format!("scx-avxspec_{}-1_amd64.deb", env!("CARGO_PKG_VERSION"));
+    let package = dir.join(name);
+    ensure!(package.exists(), "no {}", package.display());
+    let field =
+        |name: &str| text_of(Command::new("dpkg-deb").arg("--field").arg(&package).arg(name));
+    ensure_eq!(field("Section")?, "admin\n");
+    for library in ["libc6", "libelf1"] {
+        ensure!(field("Depends")?.contains(library), "it does not depend on {library}");
+    }
+    let description = field("Description")?;
+    ensure!(description.lines().count() > 5 && !description.contains('`'), "{description}");
+
+    let root = tempfile::tempdir()?;
+    let unpack = |how: &str, to: &Path| {
+        output_of(Command::new("dpkg-deb").arg(how).arg(&package).arg(to)).map(drop)
+    };
+    unpack("--extract", root.path())?;
+    let control = root.path().join("DEBIAN");
+    unpack("--control", &control)?;
+    let files = files_below(root.path())?;
+    for file in [
+        "usr/bin/scx_avxspec",
+        "usr/include/scx_avxspec_hints.h",
+        "usr/share/man/man8/scx_avxspec.8.gz",
+        "usr/share/bash-completion/completions/scx_avxspec",
+        "usr/share/doc/scx-avxspec/copyright",
+        "etc/default/scx_avxspec",
+    ] {
+        ensure!(files.contains(file), "no {file} in {files:#?}");
+    }
+    let unit = files.iter().find(|file| file.ends_with("lib/systemd/system/scx_avxspec.service"));
+    let unit = fs::read_to_string(root.path().join(unit.context("the unit is missing")?))?;
+    ensure!(unit.contains("ExecStart=/usr/bin/scx_avxspec "), "{unit}");
+    let settings = fs::read_to_string(control.join("conffiles"))?;
+    ensure_eq!(settings, "/etc/default/scx_avxspec\n");
+    let script = |name: &str| fs::read_to_string(control.join(name));
+    // Whoever installs it has not asked for another scheduler yet. Who has, keeps it.
+    let postinst = script("postinst")?;
+    ensure!(!postinst.contains("deb-systemd-invoke start"), "it is started:\n{postinst}");
+    ensure!(postinst.contains("if deb-systemd-helper debian-installed"), "{postinst}");
+    ensure!(script("prerm")?.contains("deb-systemd-invoke stop"), "it would go on");
+    Ok(())
+}
