@@ -100,6 +100,8 @@ enum Command {
     /// Write manual pages and completions, for packages.
     #[command(subcommand, hide = true)]
     Generate(cmd::generate::Command),
+    /// Tell what happens in a scheduler that already runs, and why.
+    Events(cmd::events::Options),
     /// Show or change the policy of a scheduler that already runs.
     #[command(subcommand)]
     Policy(cmd::policy::Command),
@@ -116,6 +118,9 @@ enum Command {
         /// The id of the thread; of a process it is that of its first one.
         #[arg(value_name = "PID")]
         thread: i32,
+        /// Watch it for so long, and tell what happened to it as well.
+        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        watch: Option<Duration>,
         /// As JSON.
         #[arg(long)]
         json: bool,
@@ -154,7 +159,10 @@ fn run(opts: Opts) -> Result<()> {
         Some(Command::Policy(command)) => return cmd::policy::run(command),
         Some(Command::Sim(options)) => return cmd::sim::run(options),
         Some(Command::Status { json }) => return cmd::status::run(*json),
-        Some(Command::Explain { thread, json }) => return cmd::explain::run(*thread, *json),
+        Some(Command::Explain { thread, watch, json }) => {
+            return cmd::explain::run(*thread, *watch, *json);
+        }
+        Some(Command::Events(options)) => return cmd::events::run(options),
         None => {}
     }
     if let Some(interval) = opts.monitor {

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::{MapCore, MapFlags};
 
-use crate::bpf::intf::{avx_book, avx_cpu_role, avx_cpu_stats, task_ctx};
+use crate::bpf::intf::{avx_book, avx_cpu_role, avx_cpu_stats, avx_event, task_ctx};
 use crate::bpf::skel::BpfSkel;
 
 /// One for each CPU that there may be.
@@ -55,6 +55,11 @@ pub fn cgroups<'a>(skel: &'a BpfSkel<'_>) -> impl Iterator<Item = (u64, avx_book
     })
 }
 
+/// As a BPF program wrote it.
+pub fn event(bytes: &[u8]) -> Result<avx_event> {
+    parse(bytes)
+}
+
 /// What is known of a thread.
 pub fn task(skel: &BpfSkel<'_>, thread: i32) -> Result<task_ctx> {
     let pidfd = match open_thread(thread) {
@@ -85,6 +90,7 @@ impl Plain for u64 {}
 impl Plain for avx_book {}
 impl Plain for avx_cpu_role {}
 impl Plain for avx_cpu_stats {}
+impl Plain for avx_event {}
 impl Plain for task_ctx {}
 
 fn parse<T: Plain>(bytes: &[u8]) -> Result<T> {

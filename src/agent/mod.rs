@@ -4,7 +4,8 @@
 mod books;
 pub mod control;
 mod cpulist;
-mod explain;
+pub mod events;
+pub mod explain;
 mod hints;
 pub mod metrics;
 mod peers;

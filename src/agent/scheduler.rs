@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ use scx_utils::{
 use tracing::{debug, info, warn};
 
 use super::control::{Answer, Peer, Pending, Request};
+use super::events::Reader;
+use super::events::hub::Hub;
 use super::explain::Explanation;
 use super::metrics::snapshot::{Now, Snapshot, Sums, Work};
 use super::metrics::source::Exporter;
@@ -64,6 +67,9 @@ pub struct Scheduler<'a> {
     busy_before_ns: u64,
     tier: Tier,
     cpus: Vec<u32>,
+    hub: Arc<Hub>,
+    /// While somebody follows.
+    reader: Option<Reader>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -71,6 +77,7 @@ impl<'a> Scheduler<'a> {
         opts: &LoadOpts,
         tier: Tier,
         in_force: &InForce,
+        hub: &Arc<Hub>,
         object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Self> {
         try_set_rlimit_infinity();
@@ -100,7 +107,11 @@ impl<'a> Scheduler<'a> {
             intf::AVX_WAIT_MAX_S,
         );
         let cpus = places.into_keys().collect();
-        Ok(Self { skel, link: Some(link), started, busy_before_ns, tier, cpus })
+        let (link, hub) = (Some(link), hub.clone());
+        let reader = None;
+        let mut it = Self { skel, link, started, busy_before_ns, tier, cpus, hub, reader };
+        it.tell_followers()?;
+        Ok(it)
     }
 
     /// Answer requests until the flag is raised or the kernel ends the scheduler.
@@ -116,6 +127,7 @@ impl<'a> Scheduler<'a> {
         exporter.attached();
         while !shutdown.load(Ordering::Relaxed) && !uei_exited!(&self.skel, uei) {
             service::is_alive();
+            self.tell_followers()?;
             select! {
                 recv(questions) -> question => {
                     question.context("the statistics server is gone")?;
@@ -140,7 +152,7 @@ impl<'a> Scheduler<'a> {
         self.end(exporter)
     }
 
-    fn obey(&self, pending: &Pending, history: &mut History) -> Answer {
+    fn obey(&mut self, pending: &Pending, history: &mut History) -> Answer {
         let answer = match &pending.request {
             Request::Show => Ok(shown(history)),
             Request::Change(change) => self.change(history, change, &pending.peer),
@@ -151,6 +163,7 @@ impl<'a> Scheduler<'a> {
             Request::Status => {
                 self.status(history.in_force()).map(|it| Answer::Status(Box::new(it)))
             }
+            Request::Follow(_) => self.begin_to_tell(history.in_force().generation),
             Request::Explain(thread) => books::task(&self.skel, *thread)
                 .map(|task| Answer::Explanation(Box::new(Explanation::new(*thread, &task)))),
         };
@@ -169,6 +182,7 @@ impl<'a> Scheduler<'a> {
             info!("{peer}: refused another policy: {error:#}");
         })?;
         history.enter(next, change.revert_after, now);
+        self.publish_change(&old, &next);
         let until = change.revert_after.map(|time| {
             format!(", for {} unless it is confirmed", humantime::format_duration(time))
         });
@@ -182,6 +196,7 @@ impl<'a> Scheduler<'a> {
         match tell_policy(&self.skel, &back) {
             Ok(()) => {
                 log_change(&"nobody confirmed", history.in_force(), &back, "");
+                self.publish_change(history.in_force(), &back);
                 history.reverted(back, now);
             }
             Err(error) => {
@@ -191,8 +206,41 @@ impl<'a> Scheduler<'a> {
         }
     }
 
+    fn publish_change(&self, old: &InForce, new: &InForce) {
+        let differences = policy::differences(&old.policy, &new.policy);
+        let settings: Vec<String> =
+            differences.iter().map(|it| format!("{}={}", it.knob, it.to)).collect();
+        self.hub.publish_policy(new.generation, &settings);
+    }
+
+    /// Somebody new follows, and is told from this moment on.
+    fn begin_to_tell(&mut self, generation: u64) -> Result<Answer> {
+        self.hub.welcome(generation);
+        self.tell_followers()?;
+        Ok(Answer::Following)
+    }
+
+    /// The BPF programs tell what happens as long as anybody follows, and it is read.
+    fn tell_followers(&mut self) -> Result<()> {
+        let is_followed = self.hub.is_followed();
+        if is_followed == self.reader.is_some() {
+            return Ok(());
+        }
+        let variables = self.skel.maps.bss_data.as_deref_mut();
+        variables.context("the kernel has no variables")?.events_followed = is_followed.into();
+        // Who stops reading reads what is left first.
+        self.reader = None;
+        if is_followed {
+            let events = MapHandle::try_from(&self.skel.maps.events)
+                .context("the kernel has no buffer of events")?;
+            self.reader = Some(Reader::start(events, &self.hub)?);
+        }
+        Ok(())
+    }
+
     fn end(&mut self, exporter: &mut Exporter) -> Result<Ended> {
         drop(self.link.take());
+        self.reader = None;
         exporter.detached();
         match self.roles().and_then(|roles| self.sums(&roles)) {
             Ok(sums) => exporter.keep(sums),

@@ -107,6 +107,7 @@ metrics! {
         policies_torn: "policies that were looked up and were not what the agent had written",
         quiet_starts: "programs that started with a quiet C library",
         loud_starts: "programs that started without one, since they may need x86-64-v4",
+        events_lost: "events that somebody followed and that found no room",
     }
 }
 

@@ -21,7 +21,7 @@ const CLASSES: [&str; intf::avx_class_NR_CLASSES as usize] = ["default", "scalar
 pub const CAUSES: [&str; intf::avx_cause_NR_CAUSES as usize] = ["fault", "mixed", "sample", "hint"];
 pub const BOUNDARIES: [&str; intf::avx_boundary_NR_BOUNDARIES as usize] =
     ["syscall", "switch", "unused", "timeout", "hint", "left alone"];
-const VERDICTS: [&str; intf::avx_verdict_NR_VERDICTS as usize] =
+pub const VERDICTS: [&str; intf::avx_verdict_NR_VERDICTS as usize] =
     ["wide", "light", "detection", "restore", "other"];
 
 const AVX: usize = 2;

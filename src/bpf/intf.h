@@ -266,6 +266,48 @@ enum avx_boundary {
 	NR_BOUNDARIES,
 };
 
+/* Why a CPU has another role. */
+enum avx_role_cause {
+	ROLE_FOR_LIST,	 /* the policy says which ones are AVX cores, */
+	ROLE_FOR_NUMBER, /* ... or how many */
+	ROLE_FIRST_NEED, /* there was AVX work, and no AVX core */
+	ROLE_GROWTH,	 /* AVX work needs more of them */
+	ROLE_SHRINKING,	 /* ... or fewer */
+	NR_ROLE_CAUSES,
+};
+
+/* What is told to whoever follows. */
+enum avx_event_kind {
+	EVENT_BEGAN, /* a phase */
+	EVENT_ENDED, /* ... is over */
+	EVENT_FAULT, /* by something that needs no AVX core */
+	EVENT_SENT,  /* a task that has done AVX work goes to a CPU of another role */
+	EVENT_ROLE,  /* a CPU has another role */
+	EVENT_ALONE, /* a process is left alone, */
+	EVENT_TRIED, /* ... or no longer */
+	NR_EVENT_KINDS,
+};
+
+/* How much can wait to be read, in bytes: a power of two, and whole pages. */
+#define AVX_EVENTS_BYTES (256 * 1024)
+
+struct avx_event {
+	u64 at; /* CLOCK_MONOTONIC (ns) */
+	u32 kind;
+	/* Of EVENT_BEGAN enum avx_cause, of EVENT_ENDED enum avx_boundary, of EVENT_FAULT
+	 * enum avx_verdict, of EVENT_SENT enum avx_role, of EVENT_ROLE enum avx_role_cause */
+	u32 why;
+	/* Of EVENT_ENDED how long the task ran in it (ns), of EVENT_ALONE for how long (ns),
+	 * of EVENT_SENT the idle CPU to which it goes, or negative for a queue, of EVENT_ROLE
+	 * enum avx_role */
+	s64 detail;
+	u32 cpu; /* where */
+	s32 thread;
+	s32 process;
+	u32 missed; /* events before this one that found no room */
+	struct avx_name comm;
+};
+
 /* What AVX cores earn for a process, and what they cost it. */
 struct avx_worth {
 	u64 window_at;	 /* since when the two are summed up */
@@ -388,6 +430,7 @@ struct avx_cpu_stats {
 	u64 role_changes;   /* CPUs that became AVX cores, or were no more */
 	u64 quiet_starts;   /* programs that started with a quiet C library, */
 	u64 loud_starts;    /* ... or not, since they may need x86-64-v4 */
+	u64 events_lost;    /* events that somebody followed, and for which was no room */
 	u64 policies_read;  /* times that a policy was looked up, if they are checked, */
 	u64 policies_torn;  /* ... and was not what the agent wrote */
 	/* How long tasks waited in queues, by their class: all AVX tasks, and of the others

@@ -8,6 +8,7 @@
  */
 #include <scx/common.bpf.h>
 #include "cgroups.bpf.h"
+#include "events.bpf.h"
 #include "hints.bpf.h"
 #include "quiet.bpf.h"
 #include "roles.bpf.h"
@@ -334,6 +335,7 @@ static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
 	cctx->sends_avx = is_avx;
 	cctx->sent_to = idle;
 	cctx->runs_avx = false;
+	tell_sent(p, is_avx ? ROLE_AVX : ROLE_SCALAR, idle);
 	return true;
 }
 

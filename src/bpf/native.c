@@ -136,6 +136,11 @@ bool avx_is_listed(const struct avx_policy *policy, u32 cpu)
 	return is_listed(policy, cpu);
 }
 
+u32 avx_role_cause(const struct avx_policy *policy, u32 role, u32 nr_avx, u32 granule)
+{
+	return role_cause(policy, role, nr_avx, granule);
+}
+
 u64 avx_preference_to_add(const struct avx_candidate *it, u64 placement)
 {
 	return preference_to_add(it, placement);
@@ -265,9 +270,9 @@ void avx_weigh_wait(struct avx_worth *worth, u64 wait_ns)
 	weigh_wait(worth, wait_ns);
 }
 
-void avx_judge_worth(struct avx_worth *worth, const struct avx_policy *policy, u64 now)
+u32 avx_judge_worth(struct avx_worth *worth, const struct avx_policy *policy, u64 now)
 {
-	judge_worth(worth, policy, now);
+	return judge_worth(worth, policy, now);
 }
 
 bool avx_is_left_alone(const struct avx_worth *worth, u64 now)

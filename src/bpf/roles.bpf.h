@@ -6,6 +6,7 @@
 #ifndef AVXSPEC_ROLES_BPF_H
 #define AVXSPEC_ROLES_BPF_H
 
+#include "events.bpf.h"
 #include "placement.bpf.h"
 #include "policy.bpf.h"
 #include "sizing.bpf.h"
@@ -87,7 +88,7 @@ static void book_role(u32 cpu, enum avx_role role)
 }
 
 /* Whoever runs there and does not belong there any more is asked to leave. */
-static void set_role(s32 cpu, enum avx_role role)
+static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 {
 	u32 key = cpu;
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &key);
@@ -110,6 +111,7 @@ static void set_role(s32 cpu, enum avx_role role)
 	book_role(cpu, role);
 	count_role(place->core, place->llc, place->node, role == ROLE_AVX ? 1 : -1);
 	stat_add(role_changes, 1);
+	tell_role(cpu, role, why);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -161,17 +163,20 @@ static s32 best_to_become(enum avx_role role, u64 placement)
 	return found;
 }
 
-/* One CPU changes its role, if the set is to be of another size; whether it is now. */
-static bool approach(u32 size, u64 placement)
+/*
+ * One CPU changes its role, if the set is to be of another size; whether it is now. Inline,
+ * for the kernel takes no more than eight calls within each other.
+ */
+static __always_inline bool approach(u32 size, const struct avx_policy *policy)
 {
 	enum avx_role role = nr_avx_cpus < size ? ROLE_AVX : ROLE_SCALAR;
 	s32 cpu;
 
 	if (nr_avx_cpus == size)
 		return true;
-	cpu = best_to_become(role, placement);
+	cpu = best_to_become(role, policy->placement);
 	if (cpu >= 0)
-		set_role(cpu, role);
+		set_role(cpu, role, role_cause(policy, role, nr_avx_cpus, cpus_per_core));
 	return cpu < 0 || nr_avx_cpus == size;
 }
 
@@ -184,7 +189,7 @@ static void follow_list(const struct avx_policy *policy)
 		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 		bool is_avx = place && place->usable && is_listed(policy, cpu);
 
-		set_role(cpu, is_avx ? ROLE_AVX : ROLE_SCALAR);
+		set_role(cpu, is_avx ? ROLE_AVX : ROLE_SCALAR, ROLE_FOR_LIST);
 	}
 	sizing.nr_avx = nr_avx_cpus;
 }
@@ -249,7 +254,7 @@ static int look(void *map, int *key, struct look_timer *timer)
 		if (policy->sizing == SIZING_LIST)
 			follow_list(policy);
 		else
-			is_done = approach(size, policy->placement);
+			is_done = approach(size, policy);
 		is_approaching = !is_done;
 		end_resizing();
 	}
@@ -269,7 +274,7 @@ __noinline int ensure_an_avx_core(void)
 
 	if (nr_avx_cpus || !policy || !start_resizing())
 		return 0;
-	approach(first_need(&sizing, policy, &demand), policy->placement);
+	approach(first_need(&sizing, policy, &demand), policy);
 	end_resizing();
 	return 0;
 }

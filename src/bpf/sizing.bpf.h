@@ -192,4 +192,18 @@ static __always_inline u32 first_need(struct avx_sizing *sizing, const struct av
 	return sizing->nr_avx;
 }
 
+/* Why the next CPU gets @role, while so many are AVX cores. */
+static __always_inline enum avx_role_cause role_cause(const struct avx_policy *policy,
+						      enum avx_role role, u32 nr_avx, u32 granule)
+{
+	if (policy->sizing == SIZING_LIST)
+		return ROLE_FOR_LIST;
+	if (policy->sizing == SIZING_STATIC)
+		return ROLE_FOR_NUMBER;
+	if (role == ROLE_SCALAR)
+		return ROLE_SHRINKING;
+	/* All CPUs of the first core are for the first one who needs it. */
+	return nr_avx < at_least_one(granule) ? ROLE_FIRST_NEED : ROLE_GROWTH;
+}
+
 #endif /* AVXSPEC_SIZING_BPF_H */

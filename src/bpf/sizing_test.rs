@@ -48,6 +48,12 @@ mod native {
             policy: &avx_policy,
             demand: &Demand,
         ) -> u32;
+        pub safe fn avx_role_cause(
+            policy: &avx_policy,
+            role: u32,
+            nr_avx: u32,
+            granule: u32,
+        ) -> u32;
     }
 }
 use native::*;
@@ -388,4 +394,25 @@ fn whole_cores_are_taken_and_no_more_cpus_than_there_are() {
         assert!(size.is_multiple_of(2) || size == 7, "{size}");
     }
     assert_eq!(machine.sizing.nr_avx, 7);
+}
+
+#[test]
+fn each_change_of_a_role_has_its_reason() {
+    let (avx, scalar) = (intf::avx_role_ROLE_AVX, intf::avx_role_ROLE_SCALAR);
+    let by = |sizing: u32| avx_policy { sizing: sizing.into(), ..policy::standard() };
+    let list = by(intf::avx_sizing_method_SIZING_LIST);
+    let number = by(intf::avx_sizing_method_SIZING_STATIC);
+    assert_eq!(avx_role_cause(&list, avx, 0, 2), intf::avx_role_cause_ROLE_FOR_LIST);
+    assert_eq!(avx_role_cause(&number, scalar, 3, 2), intf::avx_role_cause_ROLE_FOR_NUMBER);
+    for sizing in [intf::avx_sizing_method_SIZING_SHARE, intf::avx_sizing_method_SIZING_CONTROLLER]
+    {
+        let cause = |role, nr_avx| avx_role_cause(&by(sizing), role, nr_avx, 2);
+        assert_eq!(
+            [cause(avx, 0), cause(avx, 1)],
+            [intf::avx_role_cause_ROLE_FIRST_NEED; 2],
+            "both CPUs of the first core"
+        );
+        assert_eq!(cause(avx, 2), intf::avx_role_cause_ROLE_GROWTH);
+        assert_eq!(cause(scalar, 1), intf::avx_role_cause_ROLE_SHRINKING);
+    }
 }

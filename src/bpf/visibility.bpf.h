@@ -7,6 +7,7 @@
 #ifndef AVXSPEC_VISIBILITY_BPF_H
 #define AVXSPEC_VISIBILITY_BPF_H
 
+#include "events.bpf.h"
 #include "policy.bpf.h"
 #include "roles.bpf.h"
 #include "state.bpf.h"
@@ -89,6 +90,7 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 	phase_begins(&tctx->phase, policy, at->ran);
 	watch_syscalls(p, true);
 	hide(p, tctx, false);
+	tell(p, EVENT_BEGAN, cause, 0);
 	if (!nr_avx_cpus)
 		ensure_an_avx_core();
 }
@@ -102,6 +104,7 @@ static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct
 	becomes_scalar(&tctx->habit);
 	watch_syscalls(p, false);
 	stat_add(phases, 1);
+	tell(p, EVENT_ENDED, boundary, since(tctx->phase.began, at->ran));
 }
 
 /* The end of a phase of @p, if this is one. */
@@ -122,12 +125,18 @@ static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_bo
 }
 
 /* What the process of a task paid for AVX cores, and whether it is to use them. */
-static bool pays(struct task_ctx *tctx, struct avx_process *process,
+static bool pays(struct task_struct *p, struct task_ctx *tctx, struct avx_process *process,
 		 const struct avx_policy *policy, const struct avx_moment *at)
 {
+	enum avx_judgement judgement;
+
 	weigh_wait(&process->worth, tctx->waited_ns);
 	tctx->waited_ns = 0;
-	judge_worth(&process->worth, policy, at->now);
+	judgement = judge_worth(&process->worth, policy, at->now);
+	if (judgement == JUDGED_TOO_DEAR)
+		tell(p, EVENT_ALONE, 0, process->worth.pause_ns);
+	else if (judgement == JUDGED_ANEW && serves_all(policy))
+		tell(p, EVENT_TRIED, 0, 0);
 	return serves_all(policy) && !is_left_alone(&process->worth, at->now);
 }
 
@@ -137,7 +146,7 @@ static void reconsider(struct task_struct *p, struct task_ctx *tctx, const struc
 	const struct avx_policy *policy = current_policy();
 	struct avx_process *process = lookup_process(p);
 
-	if (process && policy && !tctx->hinted && !pays(tctx, process, policy, at))
+	if (process && policy && !tctx->hinted && !pays(p, tctx, process, policy, at))
 		end_phase(p, tctx, policy, BOUNDARY_ALONE, at);
 }
 
@@ -150,7 +159,7 @@ static bool is_worth_a_phase(struct task_struct *p, struct task_ctx *tctx,
 
 	if (tctx->ended_at)
 		weigh_phase(&process->worth, policy, since(tctx->ended_at, at->now), moves);
-	if (pays(tctx, process, policy, at))
+	if (pays(p, tctx, process, policy, at))
 		return true;
 	tctx->ended_at = at->now;
 	becomes_scalar(&tctx->habit);
@@ -291,8 +300,10 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	else
 		stat_add(other_faults, 1);
 
-	if (tctx->habit.class != CLASS_AVX || !is_worth_a_phase(p, tctx, process, policy, &at))
+	if (tctx->habit.class != CLASS_AVX || !is_worth_a_phase(p, tctx, process, policy, &at)) {
+		tell(p, EVENT_FAULT, verdict, 0);
 		return 0;
+	}
 	begin_phase(p, tctx, policy, verdict == VERDICT_WIDE ? CAUSE_FAULT : CAUSE_MIXED, &at);
 	set_runs_avx(cctx, true, at.now);
 	if (cctx->role == ROLE_AVX)

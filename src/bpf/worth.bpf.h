@@ -37,6 +37,13 @@ static __always_inline bool serves_all(const struct avx_policy *policy)
 	return policy->avx_cores_for == SERVED_ALL;
 }
 
+/* What came of a look at a process. */
+enum avx_judgement {
+	JUDGED_AS_BEFORE,
+	JUDGED_TOO_DEAR, /* it is left alone from now on, */
+	JUDGED_ANEW,	 /* ... or is tried again after it was */
+};
+
 static __always_inline bool is_left_alone(const struct avx_worth *worth, u64 now)
 {
 	return now < worth->alone_until;
@@ -74,25 +81,32 @@ static __always_inline bool is_too_dear(const struct avx_worth *worth, u64 elaps
 }
 
 /* Decides, if it is time to; what others add meanwhile may be lost. */
-static __always_inline void judge_worth(struct avx_worth *worth, const struct avx_policy *policy,
-					u64 now)
+static __always_inline enum avx_judgement judge_worth(struct avx_worth *worth,
+						      const struct avx_policy *policy, u64 now)
 {
 	u64 elapsed = since(worth->window_at, now);
+	bool is_dear;
 
 	if (!policy->only_where_it_pays || !serves_all(policy)) {
+		if (!worth->alone_until)
+			return JUDGED_AS_BEFORE;
 		worth->alone_until = 0;
-		return;
+		return JUDGED_ANEW;
 	}
 	if (is_left_alone(worth, now))
-		return;
+		return JUDGED_AS_BEFORE;
 	/* What was weighed long ago, or before a pause, says nothing of now. */
 	if (!worth->window_at || elapsed >= 2 * WORTH_WINDOW_NS) {
 		begin_window(worth, now);
-		return;
+		if (!worth->alone_until)
+			return JUDGED_AS_BEFORE;
+		worth->alone_until = 0;
+		return JUDGED_ANEW;
 	}
 	if (elapsed < WORTH_WINDOW_NS)
-		return;
-	if (is_too_dear(worth, elapsed)) {
+		return JUDGED_AS_BEFORE;
+	is_dear = is_too_dear(worth, elapsed);
+	if (is_dear) {
 		worth->pause_ns = at_most(at_least(2 * worth->pause_ns, WORTH_PAUSE_MIN_NS),
 					  WORTH_PAUSE_MAX_NS);
 		worth->alone_until = now + worth->pause_ns;
@@ -100,6 +114,7 @@ static __always_inline void judge_worth(struct avx_worth *worth, const struct av
 		worth->pause_ns = 0;
 	}
 	begin_window(worth, now);
+	return is_dear ? JUDGED_TOO_DEAR : JUDGED_AS_BEFORE;
 }
 
 #endif /* AVXSPEC_WORTH_BPF_H */

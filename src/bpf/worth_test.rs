@@ -22,7 +22,7 @@ mod native {
             moves: bool,
         );
         pub safe fn avx_weigh_wait(worth: &mut Worth, wait_ns: u64);
-        pub safe fn avx_judge_worth(worth: &mut Worth, policy: &avx_policy, now: u64);
+        pub safe fn avx_judge_worth(worth: &mut Worth, policy: &avx_policy, now: u64) -> u32;
         pub safe fn avx_is_left_alone(worth: &Worth, now: u64) -> bool;
     }
 }
@@ -106,4 +106,25 @@ fn changed_ways_are_found_out() {
         assert!(!avx_is_left_alone(&worth, now), "at {now}");
     }
     assert_eq!(worth.pause_ns, 0);
+}
+
+/// Each decision is told once: what was decided before is none.
+#[test]
+fn a_pause_begins_once_and_ends_once() {
+    const AS_BEFORE: u32 = 0;
+    const TOO_DEAR: u32 = 1;
+    const ANEW: u32 = 2;
+    let policy = policy::standard();
+    let mut worth = Worth { window_at: SECOND, spent_ns: SECOND, ..Worth::default() };
+    let mut judged: Vec<u32> = Vec::new();
+    for now in (2 * SECOND..5 * SECOND).step_by(100 * MS as usize) {
+        judged.push(avx_judge_worth(&mut worth, &policy, now));
+    }
+    judged.retain(|it| *it != AS_BEFORE);
+    assert_eq!(judged, [TOO_DEAR, ANEW]);
+
+    let off = avx_policy { only_where_it_pays: 0, ..policy };
+    let mut worth = Worth { alone_until: 9 * SECOND, ..Worth::default() };
+    let judged = [0, 1].map(|n| avx_judge_worth(&mut worth, &off, SECOND + n));
+    assert_eq!(judged, [ANEW, AS_BEFORE]);
 }

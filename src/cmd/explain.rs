@@ -1,15 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `explain`: what the scheduler that runs thinks of a thread.
+//! `explain`: what the scheduler that runs thinks of a thread, and what happens to it.
+
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use serde::Serialize;
 
 use super::{print, print_json};
 use crate::agent::control::{self, Answer, Request};
+use crate::agent::events::Wanted;
+use crate::agent::events::stream::Followed;
+use crate::agent::events::summary::Summary;
+use crate::agent::explain::Explanation;
 
-pub fn run(thread: i32, as_json: bool) -> Result<()> {
+#[derive(Serialize)]
+struct Watched<'a> {
+    happened: &'a Summary,
+    explanation: &'a Explanation,
+}
+
+pub fn run(thread: i32, watch: Option<Duration>, as_json: bool) -> Result<()> {
+    let Some(duration) = watch else {
+        let it = ask(thread)?;
+        return if as_json { print_json(&it) } else { print(&it.to_string()) };
+    };
+    // Who is not there is not worth the wait.
+    ask(thread)?;
+    let happened = watch_for(thread, duration)?;
+    let explanation = ask(thread)?;
+    if as_json {
+        return print_json(&Watched { happened: &happened, explanation: &explanation });
+    }
+    let length = humantime::format_duration(duration);
+    print(&format!("in {length}:\n{happened}{explanation}"))
+}
+
+fn ask(thread: i32) -> Result<Box<Explanation>> {
     match control::ask(&Request::Explain(thread))? {
-        Answer::Explanation(it) if as_json => print_json(&it),
-        Answer::Explanation(it) => print(&it.to_string()),
+        Answer::Explanation(it) => Ok(it),
         other => bail!("this is no explanation: {other:?}"),
     }
+}
+
+fn watch_for(thread: i32, duration: Duration) -> Result<Summary> {
+    let mut followed = Followed::begin(Wanted { pid: Some(thread), kinds: Vec::new() })?;
+    let end = Instant::now() + duration;
+    let mut happened = Summary::default();
+    while Instant::now() < end {
+        if let Some(event) = followed.next(Some(end))? {
+            happened.add(&event);
+        }
+    }
+    Ok(happened)
 }

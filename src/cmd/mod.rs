@@ -2,6 +2,7 @@
 //! What the command line can ask for, one file each.
 
 pub mod check;
+pub mod events;
 pub mod explain;
 pub mod generate;
 pub mod help_metrics;

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use tracing::{info, warn};
 
 use crate::agent::control;
+use crate::agent::events::hub::Hub;
 use crate::agent::metrics::{self, Listen};
 use crate::agent::policy::history::History;
 use crate::agent::preflight::Machine;
@@ -31,18 +32,23 @@ pub fn run(
     info!("tier {}: {}", tier.name(), tier.why);
 
     let shutdown = super::shutdown_flag()?;
+    let hub = Hub::new();
     // It is refused where another agent runs, before anything is taken from that one.
-    let requests = control::serve(control_group)?;
+    let requests = control::serve(control_group, &hub)?;
     let server = stats::serve()?;
     let mut exporter = metrics::serve(listen);
     if let Some(interval) = stats_interval {
         print_stats(interval, shutdown.clone())?;
     }
 
+    let mut is_loaded_anew = false;
     loop {
         let mut open_object = MaybeUninit::uninit();
-        let scheduler = Scheduler::start(opts, tier, history.in_force(), &mut open_object)?;
+        let scheduler = Scheduler::start(opts, tier, history.in_force(), &hub, &mut open_object)?;
         service::attached(tier);
+        if is_loaded_anew {
+            hub.publish_loaded();
+        }
         match scheduler.run_until_end(&server, &requests, &mut exporter, &mut history, &shutdown)? {
             Ended::Stopped => break,
             Ended::Restart if shutdown.load(Ordering::Relaxed) => break,
@@ -50,6 +56,7 @@ pub fn run(
         }
         service::restarts();
         exporter.restarted();
+        is_loaded_anew = true;
     }
 
     info!("stopped, the kernel's default scheduler is back");

@@ -4,12 +4,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::engine::{COSTS, Engine, Hardware, Program, Step};
-use super::kernel::{Kernel, MASK_WORDS, Task};
+use super::kernel::{BEGIN_NS, Kernel, MASK_WORDS, Task};
 use super::model::Kind;
 use crate::agent::policy;
 use crate::bpf::intf::{
-    avx_cpu_stats, avx_policy_in_force, avx_tier, avx_tier_AVX_TIER_OBSERVE,
-    avx_tier_AVX_TIER_TRAP, avx_topology,
+    avx_boundary_BOUNDARY_SYSCALL, avx_cause_CAUSE_FAULT, avx_cpu_stats, avx_event,
+    avx_event_kind_EVENT_ALONE, avx_event_kind_EVENT_BEGAN, avx_event_kind_EVENT_ENDED,
+    avx_event_kind_EVENT_ROLE, avx_event_kind_EVENT_SENT, avx_event_kind_EVENT_TRIED,
+    avx_policy_in_force, avx_role_ROLE_AVX, avx_role_ROLE_SCALAR, avx_role_cause_ROLE_FOR_NUMBER,
+    avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_topology,
 };
 
 const US: u64 = 1000;
@@ -166,6 +169,92 @@ fn wide_work_goes_to_avx_cores() {
     let faults: u64 = (0..4).map(|cpu| stats(&engine, cpu).wide_faults).sum();
     assert!(faults > 3000, "{faults} faults in two seconds");
     assert!(tasks.iter().all(|task| engine.kernel().moves(*task) > 100));
+}
+
+fn events_of(engine: &mut Engine<Steady>) -> Vec<avx_event> {
+    std::iter::from_fn(|| engine.kernel_mut().take_event()).collect()
+}
+
+/// A thread alternates: it is told each time what it does, where it goes, and why.
+#[test]
+fn events_are_what_a_program_does() {
+    let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
+    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &settings);
+    let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
+    engine.spawn(forever(&steps), 100);
+    engine.run_for(SECOND / 2).unwrap();
+    assert!(events_of(&mut engine).is_empty(), "nobody followed");
+
+    engine.kernel_mut().follow();
+    engine.run_for(SECOND / 2).unwrap();
+    let events = events_of(&mut engine);
+    let said: Vec<_> = events.iter().map(|it| (it.kind, it.why, it.cpu, it.detail)).collect();
+    let began = said.iter().position(|it| it.0 == avx_event_kind_EVENT_BEGAN).unwrap();
+    let rounds: Vec<_> = said[began..].chunks_exact(4).collect();
+    // Half a second of rounds of little more than a millisecond.
+    assert!((400..500).contains(&rounds.len()), "{} rounds", rounds.len());
+    for round in rounds {
+        let [a, b, c, d] = round else { panic!("a round has four events") };
+        assert_eq!(*a, (avx_event_kind_EVENT_BEGAN, avx_cause_CAUSE_FAULT, 0, 0));
+        assert_eq!(*b, (avx_event_kind_EVENT_SENT, avx_role_ROLE_AVX, 0, 1));
+        assert_eq!((c.0, c.1, c.2), (avx_event_kind_EVENT_ENDED, avx_boundary_BOUNDARY_SYSCALL, 1));
+        assert!((50_000..60_000).contains(&c.3), "{} ns of wide work", c.3);
+        assert_eq!(*d, (avx_event_kind_EVENT_SENT, avx_role_ROLE_SCALAR, 1, 0));
+    }
+    assert!(events.iter().all(|it| it.missed == 0 && it.thread == it.process));
+    assert!(events.is_sorted_by_key(|it| it.at));
+}
+
+/// Nobody reads: what finds no room is counted, and the next that finds some tells.
+#[test]
+fn lost_events_are_counted_and_told() {
+    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &["sizing=static", "return=syscall"]);
+    let steps = [Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
+    for _ in 0..2 {
+        engine.spawn(forever(&steps), 100);
+    }
+    engine.kernel_mut().follow();
+    engine.run_for(SECOND / 2).unwrap();
+    let lost = |engine: &Engine<Steady>| -> u64 {
+        (0..2).map(|cpu| engine.kernel().stats(cpu).events_lost).sum()
+    };
+    let lost_before = lost(&engine);
+    assert!(lost_before > 0, "there is room for everything");
+    assert!(events_of(&mut engine).iter().all(|it| it.missed == 0));
+
+    engine.run_for(MS).unwrap();
+    let missed: Vec<u64> =
+        events_of(&mut engine).iter().map(|it| u64::from(it.missed)).filter(|n| *n > 0).collect();
+    assert_eq!(missed, [lost_before]);
+    assert_eq!(lost(&engine), lost_before);
+}
+
+/// One AVX core for two that do nothing but wide work is dear, and nothing is earned by it.
+#[test]
+fn who_is_left_alone_is_told_of_and_who_is_tried_again() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    for _ in 0..2 {
+        engine.spawn(forever(&[Step::Work(Kind::Heavy512, 1e9)]), 100);
+    }
+    engine.kernel_mut().follow();
+    let mut events = Vec::new();
+    for _ in 0..60 {
+        engine.run_for(SECOND / 10).unwrap();
+        events.extend(events_of(&mut engine));
+    }
+    let of_kind = |kind| events.iter().filter(move |it| it.kind == kind);
+    let alone: Vec<_> = of_kind(avx_event_kind_EVENT_ALONE).collect();
+    assert!(!alone.is_empty() && alone.iter().all(|it| it.detail >= 2 * SECOND as i64));
+    for it in alone {
+        let until = it.at + it.detail as u64;
+        let next = of_kind(avx_event_kind_EVENT_TRIED)
+            .filter(|tried| tried.process == it.process && tried.at > it.at);
+        let tried = next.map(|it| it.at).min();
+        assert!(tried.is_none_or(|at| at >= until), "tried again while it was left alone");
+        assert!(tried.is_some() || until + SECOND > BEGIN_NS + 6 * SECOND, "never tried again");
+    }
+    let roles: Vec<_> = of_kind(avx_event_kind_EVENT_ROLE).map(|it| it.why).collect();
+    assert!(roles.iter().all(|why| *why == avx_role_cause_ROLE_FOR_NUMBER), "{roles:?}");
 }
 
 #[test]

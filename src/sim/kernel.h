@@ -84,6 +84,8 @@ void sim_run_timers(void);
 struct avx_cpu_stats *sim_stats(u32 cpu);
 u32 sim_nr_avx_cpus(void);
 bool sim_is_avx_core(u32 cpu);
+void sim_follow(void);
+bool sim_take_event(struct avx_event *event);
 
 /* Between these files. */
 void sim_maps_reset(void);

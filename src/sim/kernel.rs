@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
 
-use crate::bpf::intf::{avx_cpu_stats, avx_policy_in_force, avx_tier, avx_topology};
+use crate::bpf::intf::{avx_cpu_stats, avx_event, avx_policy_in_force, avx_tier, avx_topology};
 
 /// A task, of which the C code knows what is in it.
 #[repr(C)]
@@ -27,7 +28,9 @@ struct SimTopology {
 pub const MASK_WORDS: usize = 16;
 
 mod native {
-    use super::{MASK_WORDS, Opaque, SimTopology, avx_cpu_stats, avx_policy_in_force, c_char};
+    use super::{
+        MASK_WORDS, Opaque, SimTopology, avx_cpu_stats, avx_event, avx_policy_in_force, c_char,
+    };
 
     unsafe extern "C" {
         pub fn sim_reset(
@@ -70,6 +73,8 @@ mod native {
         pub fn sim_stats(cpu: u32) -> *const avx_cpu_stats;
         pub fn sim_nr_avx_cpus() -> u32;
         pub fn sim_is_avx_core(cpu: u32) -> bool;
+        pub fn sim_follow();
+        pub fn sim_take_event(event: *mut avx_event) -> bool;
     }
 }
 
@@ -246,6 +251,18 @@ impl Kernel {
     pub fn is_avx_core(&self, cpu: u32) -> bool {
         // SAFETY: see above.
         unsafe { native::sim_is_avx_core(cpu) }
+    }
+
+    /// From now on the scheduler tells what happens.
+    pub fn follow(&mut self) {
+        // SAFETY: a number is stored.
+        unsafe { native::sim_follow() }
+    }
+
+    pub fn take_event(&mut self) -> Option<avx_event> {
+        let mut event = MaybeUninit::uninit();
+        // SAFETY: the event is written if there is one.
+        unsafe { native::sim_take_event(event.as_mut_ptr()).then(|| event.assume_init()) }
     }
 
     pub fn cpu_of(&self, task: Task) -> u32 {

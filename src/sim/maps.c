@@ -41,6 +41,32 @@ static struct sim_map *new_map(void *map, u32 value_size, u32 entries)
 	return it;
 }
 
+/* There is one ring buffer, and each of what is written to it is an event. */
+#define RING_EVENTS (AVX_EVENTS_BYTES / sizeof(struct avx_event))
+
+static struct avx_event ring[RING_EVENTS];
+static u64 ring_written, ring_read;
+
+void *sim_ringbuf_reserve(u64 size)
+{
+	if (size != sizeof(*ring) || ring_written - ring_read == RING_EVENTS)
+		return NULL;
+	return &ring[ring_written % RING_EVENTS];
+}
+
+void sim_ringbuf_submit(void)
+{
+	ring_written++;
+}
+
+bool sim_take_event(struct avx_event *event)
+{
+	if (ring_read == ring_written)
+		return false;
+	*event = ring[ring_read++ % RING_EVENTS];
+	return true;
+}
+
 /* The definitions themselves are brought back with all other variables. */
 void sim_maps_reset(void)
 {
@@ -53,6 +79,7 @@ void sim_maps_reset(void)
 		free(it);
 	}
 	nr_slots = 0;
+	ring_read = ring_written;
 }
 
 static void *lookup_hash(struct sim_map *it, u64 key)

@@ -45,6 +45,11 @@ struct avx_cpu_stats *sim_stats(u32 cpu)
 	return bpf_map_lookup_percpu_elem(&cpu_stats, &zero, cpu);
 }
 
+void sim_follow(void)
+{
+	events_followed = true;
+}
+
 u32 sim_nr_avx_cpus(void)
 {
 	return nr_avx_cpus;

@@ -11,6 +11,7 @@ mod bad_input;
 mod counts;
 pub mod crowd;
 mod emulator;
+mod events;
 pub mod hiding;
 mod host;
 pub mod hotplug;
@@ -69,6 +70,7 @@ const GROUPS: &[&[Test]] = &[
     machines::TESTS,
     metrics::TESTS,
     policy::TESTS,
+    events::TESTS,
     bad_input::TESTS,
     host::TESTS,
     simulator::TESTS,

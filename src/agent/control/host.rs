@@ -7,6 +7,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -16,6 +17,8 @@ use tracing::warn;
 use super::access::{Access, Peer};
 use super::{Answer, Pending, Request, read_line, write_line};
 use crate::NAME;
+use crate::agent::events::hub::{Following, Hub};
+use crate::agent::events::stream;
 use crate::agent::peers::{self, Host, Until, refusal};
 use crate::agent::status;
 
@@ -32,18 +35,19 @@ struct Door {
     listener: UnixListener,
     access: Access,
     pending: Sender<Pending>,
+    hub: Arc<Hub>,
     /// No other agent has the socket while this is open.
     _claim: File,
 }
 
 /// Opens the socket, which outlives the restarts of the scheduler.
-pub fn serve_at(path: &Path, access: Access) -> Result<Receiver<Pending>> {
+pub fn serve_at(path: &Path, access: Access, hub: Arc<Hub>) -> Result<Receiver<Pending>> {
     let cannot = || format!("cannot listen at {}", path.display());
     make_place(path, &access).with_context(cannot)?;
     let claim = claim(path)?;
     let listener = listen(path, &access).with_context(cannot)?;
     let (pending, requests) = bounded(0);
-    peers::receive(Door { listener, access, pending, _claim: claim })?;
+    peers::receive(Door { listener, access, pending, hub, _claim: claim })?;
     Ok(requests)
 }
 
@@ -113,10 +117,15 @@ impl Host for Door {
     }
 
     fn serve(&self, stream: &UnixStream) {
-        let answer = self.answer(stream);
-        let answer = answer.unwrap_or_else(|error| Answer::Refused(format!("{error:#}")));
+        let answered = self.answer(stream);
+        let (answer, following) =
+            answered.unwrap_or_else(|error| (Answer::Refused(format!("{error:#}")), None));
         // A peer that does not listen to its answer has itself to blame.
-        let _ = write_line(&mut Until::after(PATIENCE, stream), &answer);
+        let is_told = write_line(&mut Until::after(PATIENCE, stream), &answer).is_ok();
+        if let (Some(following), true, Answer::Following) = (following, is_told, answer) {
+            // It ends when that peer goes.
+            let _ = stream::serve(stream, &following);
+        }
     }
 
     /// There is room for an answer in a connection that is new.
@@ -127,7 +136,8 @@ impl Host for Door {
 }
 
 impl Door {
-    fn answer(&self, stream: &UnixStream) -> Result<Answer> {
+    /// ... and what comes after it, if the peer wants to follow.
+    fn answer(&self, stream: &UnixStream) -> Result<(Answer, Option<Following>)> {
         let peer = Peer::of(stream)?;
         if let Err(error) = self.access.check(&peer) {
             warn!("refused {peer}: {error:#}");
@@ -135,11 +145,15 @@ impl Door {
         }
         let line = read_line(Until::after(PATIENCE, stream), REQUEST_MAX)?;
         let request: Request = serde_json::from_slice(&line).context("this is no request")?;
+        let following = match &request {
+            Request::Follow(wanted) => Some(self.hub.follow(wanted.clone())?),
+            _ => None,
+        };
         let mut answer = self.ask_scheduler(request, peer)?;
         if let Answer::Status(status) = &mut answer {
             status.name_cgroups(&status::paths_of_cgroups());
         }
-        Ok(answer)
+        Ok((answer, following))
     }
 
     fn ask_scheduler(&self, request: Request, peer: Peer) -> Result<Answer> {

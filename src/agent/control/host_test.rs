@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use super::access::{Access, tests::access};
 use super::host::serve_at;
 use super::{Answer, Request, ask_at};
+use crate::agent::events::hub::Hub;
 
 /// A socket behind which each request is answered by its own text.
 struct Echo {
@@ -34,7 +35,7 @@ impl Echo {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("below/control");
         let answered = Arc::new(AtomicU64::new(0));
-        let requests = serve_at(&path, access).unwrap();
+        let requests = serve_at(&path, access, Hub::new()).unwrap();
         let count = answered.clone();
         thread::spawn(move || {
             for pending in requests {
@@ -195,7 +196,7 @@ fn wait_until(condition: impl Fn() -> bool) {
 fn a_scheduler_that_does_not_answer_is_not_waited_for_without_end() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("control");
-    let _requests = serve_at(&path, Access::new(None).unwrap()).unwrap();
+    let _requests = serve_at(&path, Access::new(None).unwrap(), Hub::new()).unwrap();
     let Answer::Refused(why) = ask_at(&path, &Request::Show).unwrap() else { panic!() };
     assert!(why.contains("nothing has changed, try once more"), "{why}");
 }
@@ -228,7 +229,7 @@ fn what_a_killed_agent_left_behind_is_in_nobodys_way() {
     let path = dir.path().join("control");
     drop(UnixListener::bind(&path).unwrap());
     fs::write(dir.path().join("control.lock"), "12345 and more").unwrap();
-    assert!(serve_at(&path, Access::new(None).unwrap()).is_ok());
+    assert!(serve_at(&path, Access::new(None).unwrap(), Hub::new()).is_ok());
     assert_eq!(mode(&path), 0o600);
     let owner = fs::read_to_string(dir.path().join("control.lock")).unwrap();
     assert_eq!(owner, std::process::id().to_string());
@@ -238,7 +239,7 @@ fn what_a_killed_agent_left_behind_is_in_nobodys_way() {
 fn a_second_agent_is_refused_and_the_first_goes_on() {
     let echo = Echo::new();
     for _ in 0..2 {
-        let second = serve_at(&echo.path, Access::new(None).unwrap());
+        let second = serve_at(&echo.path, Access::new(None).unwrap(), Hub::new());
         let told = format!("{:#}", second.err().unwrap());
         let owner = format!("another scx_avxspec runs already, process {}:", std::process::id());
         assert!(told.starts_with(&owner), "{told}");
@@ -250,7 +251,7 @@ fn a_second_agent_is_refused_and_the_first_goes_on() {
 fn of_those_who_start_at_once_one_listens() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("below/control");
-    let start = || serve_at(&path, Access::new(None).unwrap()).is_ok();
+    let start = || serve_at(&path, Access::new(None).unwrap(), Hub::new()).is_ok();
     let listening: usize = thread::scope(|scope| {
         let agents: Vec<_> = (0..20).map(|_| scope.spawn(start)).collect();
         agents.into_iter().map(|it| usize::from(it.join().unwrap())).sum()

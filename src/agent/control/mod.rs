@@ -8,12 +8,15 @@ mod host;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use crossbeam::channel::{Receiver, Sender};
 use serde::{Deserialize, Serialize};
 
+use super::events::Wanted;
+use super::events::hub::Hub;
 use super::explain::Explanation;
 use super::peers::{Until, is_timeout};
 use super::policy::history::Change;
@@ -43,6 +46,8 @@ pub enum Request {
     Status,
     /// What does it think of this thread?
     Explain(i32),
+    /// What happens from now on, until one of the two goes?
+    Follow(Wanted),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +67,8 @@ pub enum Answer {
     },
     Status(Box<Status>),
     Explanation(Box<Explanation>),
+    /// Lines of events follow.
+    Following,
     /// Nothing has changed, for this reason.
     Refused(String),
 }
@@ -82,8 +89,8 @@ impl Pending {
 }
 
 /// Opens the socket, also for a group if it has a name, unless another agent has it.
-pub fn serve(group: Option<&str>) -> Result<Receiver<Pending>> {
-    host::serve_at(Path::new(SOCKET), Access::new(group)?)
+pub fn serve(group: Option<&str>, hub: &Arc<Hub>) -> Result<Receiver<Pending>> {
+    host::serve_at(Path::new(SOCKET), Access::new(group)?, hub.clone())
 }
 
 fn read_line(stream: impl Read, most: u64) -> Result<Vec<u8>> {
@@ -99,7 +106,7 @@ fn read_line(stream: impl Read, most: u64) -> Result<Vec<u8>> {
     Ok(line)
 }
 
-fn write_line(stream: &mut impl Write, message: &impl Serialize) -> Result<()> {
+pub fn write_line(stream: &mut impl Write, message: &impl Serialize) -> Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(stream.write_all(&line)?)
@@ -113,14 +120,26 @@ pub fn ask(request: &Request) -> Result<Answer> {
     }
 }
 
-fn ask_at(path: &Path, request: &Request) -> Result<Answer> {
-    let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
+/// Asks, and leaves it to others to read what is said.
+pub fn begin(request: &Request) -> Result<UnixStream> {
+    let stream = connect(Path::new(SOCKET))?;
+    // Who is turned away at the door is not listened to, but gets an answer.
+    let _ = write_line(&mut Until::after(PATIENCE, &stream), request);
+    Ok(stream)
+}
+
+fn connect(path: &Path) -> Result<UnixStream> {
+    UnixStream::connect(path).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => anyhow!(
             "only root, or the group of --control-group, may ask the scheduler: run it again with \
              sudo"
         ),
         _ => anyhow!("no scheduler listens at {}: start it first", path.display()),
-    })?;
+    })
+}
+
+fn ask_at(path: &Path, request: &Request) -> Result<Answer> {
+    let stream = connect(path)?;
     let mut stream = Until::after(PATIENCE, &stream);
     let asked = write_line(&mut stream, request).context("cannot ask the scheduler");
     // Who is turned away at the door is not listened to, but gets an answer.

@@ -72,13 +72,13 @@ const CPUS: usize = 4;
 const AVX_CPU: usize = 3;
 
 /// With what does AVX work, and what counts it.
-fn phases_guest(machine: Bochs, flavour: Flavour) -> Result<Guest> {
+pub fn phases_guest(machine: Bochs, flavour: Flavour) -> Result<Guest> {
     Ok(scheduler_guest(machine, flavour)?
         .program(&census::oraclectl()?)
         .program(&program::compile(&in_repository("tests/avx/phases.c"))?))
 }
 
-const WIDE: [&str; 2] = ["v512_light", "v512_heavy"];
+pub const WIDE: [&str; 2] = ["v512_light", "v512_heavy"];
 
 /// As many threads as CPUs alternate between scalar work, 512-bit work and a system
 /// call, or something more than that. What they do in a second is counted, long after
@@ -100,7 +100,7 @@ fn alternate(policy: &str, more: &str) -> Result<Vec<Row>> {
     user_rows(outcome.stdout(0)?)
 }
 
-fn user_rows(report: &str) -> Result<Vec<Row>> {
+pub fn user_rows(report: &str) -> Result<Vec<Row>> {
     Ok(census::read(report)?.into_iter().filter(|row| row.level == "user").collect())
 }
 

@@ -264,6 +264,7 @@ static inline long bpf_probe_read_kernel(void *to, u32 size, const void *from)
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
 #define BPF_MAP_TYPE_LRU_HASH 9
 #define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
+#define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_MAP_TYPE_TASK_STORAGE 29
 #define BPF_F_NO_PREALLOC 1
 #define BPF_NOEXIST 1
@@ -285,6 +286,13 @@ void sim_task_storage_delete(void *map, struct task_struct *p);
 #define bpf_task_storage_get(map, p, what, flags) \
 	((typeof((map)->value))sim_task_storage((map), (p), sizeof(*(map)->value), (flags)))
 #define bpf_task_storage_delete(map, p) sim_task_storage_delete((map), (p))
+
+void *sim_ringbuf_reserve(u64 size);
+void sim_ringbuf_submit(void);
+
+#define bpf_ringbuf_reserve(map, size, flags) ((void)(map), sim_ringbuf_reserve(size))
+#define bpf_ringbuf_submit(what, flags) ((void)(what), sim_ringbuf_submit())
+#define bpf_ktime_get_ns() scx_bpf_now()
 
 struct kernel_cpustat *sim_cpustat(u32 cpu);
 #define bpf_per_cpu_ptr(variable, cpu) sim_cpustat(cpu)

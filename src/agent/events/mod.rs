@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What happens, as it happens, and why.
+
+pub mod hub;
+mod reader;
+pub mod stream;
+pub mod summary;
+
+#[cfg(test)]
+mod events_test;
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+pub use reader::Reader;
+
+use super::status::{BOUNDARIES, CAUSES, VERDICTS, seconds};
+use crate::bpf::intf::{self, avx_event, avx_name};
+
+/// In the order of enum avx_role_cause.
+const ROLE_CAUSES: [&str; intf::avx_role_cause_NR_ROLE_CAUSES as usize] =
+    ["listed", "number of the policy", "first need", "demand grew", "demand shrank"];
+/// In the order of enum avx_role.
+const ROLES: [&str; 2] = ["scalar CPU", "AVX core"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A phase of AVX work began.
+    Began,
+    /// A phase of AVX work ended.
+    Ended,
+    /// A fault by something that needs no AVX core.
+    Fault,
+    /// A task goes to an AVX core, or away from one.
+    Sent,
+    /// A CPU became an AVX core, or is none any more.
+    Role,
+    /// A process is left alone, since AVX cores do not pay for it.
+    Alone,
+    /// A process is no longer left alone.
+    Tried,
+    /// A policy is in force.
+    Policy,
+    /// The scheduler was loaded anew.
+    Loaded,
+    /// Events were lost.
+    Lost,
+}
+
+/// In the order of enum avx_event_kind.
+const KINDS: [Kind; intf::avx_event_kind_NR_EVENT_KINDS as usize] =
+    [Kind::Began, Kind::Ended, Kind::Fault, Kind::Sent, Kind::Role, Kind::Alone, Kind::Tried];
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Since the agent started.
+    pub at_s: f64,
+    pub kind: Kind,
+    pub why: String,
+    /// Where it happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    #[serde(flatten)]
+    pub task: Option<Task>,
+    /// Of CPUs, and where a task is sent: "AVX core" or "scalar CPU".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The idle CPU to which a task is sent; without it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_cpu: Option<u32>,
+    /// For how long a task ran in its phase, or for how long a process is left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_s: Option<f64>,
+    /// The generation of a policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<u64>,
+    /// How many events were lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    pub thread: i32,
+    pub process: i32,
+    pub comm: String,
+}
+
+impl Event {
+    /// Of the agent itself.
+    fn of_agent(at_s: f64, kind: Kind, why: &str) -> Self {
+        Self {
+            at_s,
+            kind,
+            why: why.to_owned(),
+            cpu: None,
+            task: None,
+            role: None,
+            to_cpu: None,
+            for_s: None,
+            policy: None,
+            count: None,
+        }
+    }
+
+    fn policy(at_s: f64, generation: u64, why: &str) -> Self {
+        Self { policy: Some(generation), ..Self::of_agent(at_s, Kind::Policy, why) }
+    }
+
+    fn lost(at_s: f64, count: u64, why: &str) -> Self {
+        Self { count: Some(count), ..Self::of_agent(at_s, Kind::Lost, why) }
+    }
+
+    /// What the BPF programs tell, if it is understood.
+    fn parse(it: &avx_event, begun_ns: u64) -> Option<Self> {
+        let kind = *KINDS.get(it.kind as usize)?;
+        let name = |names: &[&str], n: usize| names.get(n).map(|name| (*name).to_owned());
+        let why = it.why as usize;
+        let at_s = seconds(it.at.saturating_sub(begun_ns));
+        let mut event = Self { cpu: Some(it.cpu), ..Self::of_agent(at_s, kind, "") };
+        if kind != Kind::Role {
+            let comm = name_in(&it.comm);
+            event.task = Some(Task { thread: it.thread, process: it.process, comm });
+        }
+        match kind {
+            Kind::Began => event.why = name(&CAUSES, why)?,
+            Kind::Ended => event.why = name(&BOUNDARIES, why)?,
+            Kind::Fault => event.why = name(&VERDICTS, why)?,
+            Kind::Sent => {
+                event.why = (if why == 0 { "scalar work" } else { "AVX work" }).to_owned();
+                event.role = Some(name(&ROLES, why)?);
+                event.to_cpu = u32::try_from(it.detail).ok();
+            }
+            Kind::Role => {
+                event.why = name(&ROLE_CAUSES, why)?;
+                event.role = Some(name(&ROLES, usize::try_from(it.detail).ok()?)?);
+            }
+            Kind::Alone => event.why = "AVX cores do not pay".to_owned(),
+            _ => event.why = "it is tried again".to_owned(),
+        }
+        if matches!(kind, Kind::Ended | Kind::Alone) {
+            event.for_s = Some(seconds(u64::try_from(it.detail).unwrap_or_default()));
+        }
+        Some(event)
+    }
+
+    fn what(&self) -> String {
+        let role = self.role.as_deref().unwrap_or("CPU");
+        let article = if role.starts_with('A') { "an" } else { "a" };
+        let lasted = Duration::try_from_secs_f64(self.for_s.unwrap_or_default());
+        let lasted = lasted.unwrap_or_default();
+        match self.kind {
+            Kind::Began => "began a phase of AVX work".to_owned(),
+            Kind::Ended => format!("ended it after {lasted:.1?}"),
+            Kind::Fault => "needs no AVX core after a fault".to_owned(),
+            Kind::Sent => match self.to_cpu {
+                Some(cpu) => format!("goes to {article} {role}, CPU {cpu}"),
+                None => format!("waits for {article} {role}"),
+            },
+            Kind::Role => format!("became {article} {role}"),
+            Kind::Alone => format!("is left alone for {lasted:.0?}"),
+            Kind::Tried => "is no longer left alone".to_owned(),
+            Kind::Policy => format!("policy {} is in force", self.policy.unwrap_or_default()),
+            Kind::Loaded => "the scheduler was loaded anew".to_owned(),
+            Kind::Lost => format!("{} events lost", self.count.unwrap_or_default()),
+        }
+    }
+}
+
+/// Time, CPU, who, what, why: one line.
+impl fmt::Display for Event {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:12.6}", self.at_s)?;
+        if let Some(cpu) = self.cpu {
+            write!(out, " CPU {cpu}")?;
+        }
+        if let Some(task) = &self.task {
+            write!(out, " {}[{}]", task.comm, task.thread)?;
+        }
+        write!(out, " {}: {}", self.what(), self.why)
+    }
+}
+
+/// Whoever chose the name may have put anything into it, but nothing that moves a cursor gets out.
+fn name_in(name: &avx_name) -> String {
+    let bytes: Vec<u8> = name.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let text = String::from_utf8_lossy(bytes.get(..length).unwrap_or_default());
+    text.replace(char::is_control, "?")
+}
+
+/// What somebody wants to hear of. That events were lost is told to everybody.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// Of this thread, or all threads of this process; of all if there is none.
+    pub pid: Option<i32>,
+    /// All if there are none.
+    pub kinds: Vec<Kind>,
+}
+
+impl Wanted {
+    fn has(&self, event: &Event) -> bool {
+        let is_of =
+            |pid| event.task.as_ref().is_some_and(|task| task.thread == pid || task.process == pid);
+        event.kind == Kind::Lost
+            || ((self.kinds.is_empty() || self.kinds.contains(&event.kind))
+                && self.pid.is_none_or(is_of))
+    }
+}

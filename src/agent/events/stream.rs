@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Events over the control socket: after the request a line of JSON for each, until one of the
+//! two goes. An empty line now and then says that there is nothing to say.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::hub::Following;
+use super::{Event, Wanted};
+use crate::agent::control::{self, Answer, Request};
+
+/// How often there is a line at least.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+
+/// Who does not read for so long is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Returns when whoever listens goes.
+pub fn serve(mut stream: &UnixStream, following: &Following) -> Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    loop {
+        match following.next(SIGN_OF_LIFE) {
+            Some(event) => control::write_line(&mut stream, &event)?,
+            None => stream.write_all(b"\n")?,
+        }
+    }
+}
+
+/// The events of the scheduler that runs in another process.
+pub struct Followed {
+    lines: BufReader<UnixStream>,
+    line: Vec<u8>,
+}
+
+impl Followed {
+    pub fn begin(wanted: Wanted) -> Result<Self> {
+        let stream = control::begin(&Request::Follow(wanted))?;
+        let mut it = Self { lines: BufReader::new(stream), line: Vec::new() };
+        it.lines.read_until(b'\n', &mut it.line).context("the scheduler gave no answer")?;
+        let answer = serde_json::from_slice(&std::mem::take(&mut it.line));
+        match answer.context("the scheduler's answer is not understood")? {
+            Answer::Following => Ok(it),
+            Answer::Refused(why) => bail!("{why}"),
+            other => bail!("this is no answer to who wants to follow: {other:?}"),
+        }
+    }
+
+    /// The next event, if there is one before `end`, or before it is time for a sign of life.
+    pub fn next(&mut self, end: Option<Instant>) -> Result<Option<Event>> {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let left = left.unwrap_or(PATIENCE);
+        if left.is_zero() {
+            return Ok(None);
+        }
+        self.lines.get_ref().set_read_timeout(Some(left))?;
+        match self.lines.read_until(b'\n', &mut self.line) {
+            // What was read of a line is kept.
+            Err(error) if is_timeout(&error) => return Ok(None),
+            Err(error) => return Err(error).context("cannot hear from the scheduler"),
+            Ok(_) if !self.line.ends_with(b"\n") => bail!("the scheduler has ended"),
+            Ok(_) => {}
+        }
+        let line = std::mem::take(&mut self.line);
+        if line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        serde_json::from_slice(&line).map(Some).context("an event is not understood")
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::events::Kind;
+    use crate::agent::events::hub::Hub;
+    use std::thread;
+
+    fn listen(stream: UnixStream) -> Followed {
+        Followed { lines: BufReader::new(stream), line: Vec::new() }
+    }
+
+    #[test]
+    fn events_arrive_until_who_listens_goes() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let hub = Hub::new();
+        let following = hub.follow(Wanted::default()).unwrap();
+        hub.welcome(7);
+        let served = thread::spawn(move || serve(&near, &following));
+        let mut followed = listen(far);
+        let first = followed.next(None).unwrap().unwrap();
+        assert_eq!((first.kind, first.policy), (Kind::Policy, Some(7)));
+        hub.publish_missed(5);
+        assert_eq!(followed.next(None).unwrap().unwrap().count, Some(5));
+        // Nothing happens: there is a sign of life, and nobody takes it for an event.
+        assert_eq!(followed.next(None).unwrap(), None);
+
+        drop(followed);
+        assert!(served.join().unwrap().is_err());
+        assert!(!hub.is_followed());
+    }
+
+    #[test]
+    fn half_a_line_is_kept_until_the_rest_comes() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let mut followed = listen(far);
+        let soon = || Some(Instant::now() + Duration::from_millis(1));
+        let line = br#"{"at_s":1.0,"kind":"loaded","why":"x"}"#;
+        near.write_all(&line[..10]).unwrap();
+        assert_eq!(followed.next(soon()).unwrap(), None);
+        near.write_all(&line[10..]).unwrap();
+        near.write_all(b"\n").unwrap();
+        assert_eq!(followed.next(None).unwrap().unwrap().kind, Kind::Loaded);
+        drop(near);
+        assert!(followed.next(None).unwrap_err().to_string().contains("has ended"));
+    }
+}
