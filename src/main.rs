@@ -113,6 +113,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Watch a scheduler that already runs, on one screen.
+    Top {
+        /// How often to look.
+        #[arg(long, value_name = "SECONDS", value_parser = parse_interval, default_value = "1")]
+        interval: Duration,
+    },
     /// Tell what a scheduler that already runs thinks of a thread, and why.
     Explain {
         /// The id of the thread; of a process it is that of its first one.
@@ -163,6 +169,7 @@ fn run(opts: Opts) -> Result<()> {
             return cmd::explain::run(*thread, *watch, *json);
         }
         Some(Command::Events(options)) => return cmd::events::run(options),
+        Some(Command::Top { interval }) => return cmd::top::run(*interval),
         None => {}
     }
     if let Some(interval) = opts.monitor {

@@ -8,7 +8,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::{MapCore, MapFlags};
 
-use crate::bpf::intf::{avx_book, avx_cpu_role, avx_cpu_stats, avx_event, task_ctx};
+use crate::bpf::intf::{
+    avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_queue_kind,
+    avx_queue_kind_NR_QUEUE_KINDS, queue_ctx, task_ctx,
+};
 use crate::bpf::skel::BpfSkel;
 
 /// One for each CPU that there may be.
@@ -55,6 +58,18 @@ pub fn cgroups<'a>(skel: &'a BpfSkel<'_>) -> impl Iterator<Item = (u64, avx_book
     })
 }
 
+/// How many wait in a queue of a CPU, or of the cache of which it is the first one.
+pub fn waiting(skel: &BpfSkel<'_>, cpu: u32, kind: avx_queue_kind) -> Result<u64> {
+    let queue = cpu * avx_queue_kind_NR_QUEUE_KINDS + kind;
+    let bytes = skel
+        .maps
+        .queues
+        .lookup(&queue.to_ne_bytes(), MapFlags::ANY)
+        .with_context(|| format!("cannot look into queue {queue}"))?;
+    let queue: queue_ctx = parse(&bytes.with_context(|| format!("there is no queue {queue}"))?)?;
+    Ok(queue.nr_waiting)
+}
+
 /// As a BPF program wrote it.
 pub fn event(bytes: &[u8]) -> Result<avx_event> {
     parse(bytes)
@@ -91,6 +106,7 @@ impl Plain for avx_book {}
 impl Plain for avx_cpu_role {}
 impl Plain for avx_cpu_stats {}
 impl Plain for avx_event {}
+impl Plain for queue_ctx {}
 impl Plain for task_ctx {}
 
 fn parse<T: Plain>(bytes: &[u8]) -> Result<T> {

@@ -14,5 +14,5 @@ pub mod preflight;
 pub mod scheduler;
 pub mod service;
 pub mod stats;
-mod status;
+pub mod status;
 mod topology;

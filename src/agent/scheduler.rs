@@ -66,7 +66,7 @@ pub struct Scheduler<'a> {
     /// What the CPUs had done before.
     busy_before_ns: u64,
     tier: Tier,
-    cpus: Vec<u32>,
+    places: BTreeMap<u32, intf::avx_topology>,
     hub: Arc<Hub>,
     /// While somebody follows.
     reader: Option<Reader>,
@@ -106,10 +106,9 @@ impl<'a> Scheduler<'a> {
             intf::avx_limits_AVX_SLICE_MAX_NS / 1_000_000,
             intf::AVX_WAIT_MAX_S,
         );
-        let cpus = places.into_keys().collect();
         let (link, hub) = (Some(link), hub.clone());
         let reader = None;
-        let mut it = Self { skel, link, started, busy_before_ns, tier, cpus, hub, reader };
+        let mut it = Self { skel, link, started, busy_before_ns, tier, places, hub, reader };
         it.tell_followers()?;
         Ok(it)
     }
@@ -274,7 +273,7 @@ impl<'a> Scheduler<'a> {
         Ok(Metrics {
             interval_ns: u64::try_from(self.started.elapsed().as_nanos())?,
             run_ns: stats::busy_ns()?.saturating_sub(self.busy_before_ns),
-            nr_cpus: self.cpus.len() as u64,
+            nr_cpus: self.places.len() as u64,
             nr_avx_cpus: self.variables()?.nr_avx_cpus.into(),
             ..Metrics::default()
         })
@@ -285,7 +284,11 @@ impl<'a> Scheduler<'a> {
         let metrics = self.now()?.with(&per_cpu);
         // Times of roles are those of the scheduler's clock, which it last read then.
         let now_ns = self.variables()?.looked_at;
-        let cpu = |(cpu, it): &(u32, avx_cpu_role)| status::Cpu::new(*cpu, it, now_ns);
+        let busy_ns = stats::busy_ns_by_cpu()?;
+        let cpu = |(cpu, it): &(u32, avx_cpu_role)| {
+            let busy_ns = busy_ns.get(cpu).copied().unwrap_or_default();
+            Some(status::Cpu::new(*cpu, self.places.get(cpu)?, it, now_ns, busy_ns))
+        };
         Ok(Status {
             version: version(),
             tier: self.tier.name().to_owned(),
@@ -297,7 +300,9 @@ impl<'a> Scheduler<'a> {
             scalar_s: seconds(metrics.scalar_ns),
             low_clock_on_scalar_cpus_s: seconds(metrics.lowered_ns),
             low_clock_on_avx_cores_s: seconds(metrics.lowered_avx_ns),
-            cpus: self.roles()?.iter().map(cpu).collect(),
+            cpus: self.roles()?.iter().filter_map(cpu).collect(),
+            offline: topology::offline(),
+            queued: self.queued()?,
             waits: status::waits_of(&per_cpu),
             cgroups: status::cgroups_of(books::cgroups(&self.skel)),
         })
@@ -338,7 +343,23 @@ impl<'a> Scheduler<'a> {
 
     fn roles(&self) -> Result<Vec<(u32, avx_cpu_role)>> {
         let role = |cpu: &u32| Ok((*cpu, books::role(&self.skel, *cpu)?));
-        self.cpus.iter().map(role).collect()
+        self.places.keys().map(role).collect()
+    }
+
+    /// How many tasks wait, by the kind of queue. A cache has its queues at its first CPU.
+    fn queued(&self) -> Result<BTreeMap<String, u64>> {
+        let caches: BTreeSet<u32> = self.places.values().map(|place| place.llc).collect();
+        let cpus: BTreeSet<u32> = self.places.keys().copied().collect();
+        let kinds = [
+            ("avx", intf::avx_queue_kind_QUEUE_AVX, &caches),
+            ("shared", intf::avx_queue_kind_QUEUE_SHARED, &caches),
+            ("private", intf::avx_queue_kind_QUEUE_PRIVATE, &cpus),
+        ];
+        let sum = |(name, kind, owners): (&str, _, &BTreeSet<u32>)| {
+            let each = owners.iter().map(|cpu| books::waiting(&self.skel, *cpu, kind));
+            Ok((name.to_owned(), each.sum::<Result<u64>>()?))
+        };
+        kinds.into_iter().map(sum).collect()
     }
 
     fn variables(&self) -> Result<&types::bss> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The statistics: their meaning, their socket, and a line for people.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,17 +166,37 @@ impl Metrics {
 /// For how long all CPUs together were busy since the machine started, in nanoseconds.
 pub fn busy_ns() -> Result<u64> {
     let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-    // SAFETY: sysconf() has no preconditions.
-    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    busy_in(&stat, u64::try_from(ticks).unwrap_or(100))
+    busy_in(&stat, ticks_a_second())
 }
 
-/// The times in user mode, nice or not, and in the kernel: the first three of the line of all
-/// CPUs.
+/// The same of each CPU that is online.
+pub fn busy_ns_by_cpu() -> Result<BTreeMap<u32, u64>> {
+    let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+    busy_by_cpu_in(&stat, ticks_a_second())
+}
+
+fn ticks_a_second() -> u64 {
+    // SAFETY: sysconf() has no preconditions.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    u64::try_from(ticks).unwrap_or(100)
+}
+
 fn busy_in(stat: &str, ticks_a_second: u64) -> Result<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "));
+    busy_of(line.context("/proc/stat has no line of all CPUs")?, ticks_a_second)
+}
+
+fn busy_by_cpu_in(stat: &str, ticks_a_second: u64) -> Result<BTreeMap<u32, u64>> {
+    let lines = stat.lines().filter_map(|line| line.strip_prefix("cpu")?.split_once(' '));
+    lines
+        .filter_map(|(cpu, times)| Some((cpu.parse().ok()?, times)))
+        .map(|(cpu, times)| Ok((cpu, busy_of(times, ticks_a_second)?)))
+        .collect()
+}
+
+/// The times in user mode, nice or not, and in the kernel: the first three of a line.
+fn busy_of(line: &str, ticks_a_second: u64) -> Result<u64> {
     let times: Vec<u64> = line
-        .context("/proc/stat has no line of all CPUs")?
         .split_whitespace()
         .take(3)
         .map(str::parse)
@@ -273,6 +294,8 @@ mod tests {
     fn the_kernels_account_is_read() {
         let stat = "cpu  100 20 3 9000 50 6 7 8 0 0\ncpu0 50 10 1 4500 25 3 3 4 0 0\n";
         assert_eq!(busy_in(stat, 100).unwrap(), 1_230_000_000);
+        let each = busy_by_cpu_in(stat, 100).unwrap();
+        assert_eq!(each, BTreeMap::from([(0, 610_000_000)]));
         assert!(busy_in("cpu0 1 2 3\n", 100).is_err());
         assert!(busy_in("cpu  1 2\n", 100).is_err());
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::iter;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use super::cpulist;
 
 use crate::bpf::intf::{
     self, avx_book, avx_cpu_role, avx_cpu_stats, avx_limits_AVX_WAITS_SAMPLED, avx_role_ROLE_AVX,
+    avx_topology,
 };
 
 /// In the order of the enumerations of intf.h.
@@ -48,6 +50,10 @@ pub struct Status {
     pub low_clock_on_scalar_cpus_s: f64,
     pub low_clock_on_avx_cores_s: f64,
     pub cpus: Vec<Cpu>,
+    /// CPUs that could be there.
+    pub offline: Vec<u32>,
+    /// Tasks that wait, by the kind of their queue.
+    pub queued: BTreeMap<String, u64>,
     /// By class.
     pub waits: BTreeMap<String, Waits>,
     /// Those that did AVX work, the most first.
@@ -60,6 +66,12 @@ pub struct Cpu {
     pub is_avx_core: bool,
     pub as_avx_core_s: f64,
     pub role_changes: u64,
+    /// Where it is: each is named by its first CPU.
+    pub core: u32,
+    pub llc: u32,
+    pub node: u32,
+    /// Since the machine started.
+    pub busy_s: f64,
 }
 
 /// How long tasks waited in queues before they ran.
@@ -73,7 +85,7 @@ pub struct Waits {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cgroup {
     #[serde(skip)]
-    id: u64,
+    pub id: u64,
     pub path: String,
     pub book: Book,
 }
@@ -91,9 +103,19 @@ pub struct Book {
 }
 
 impl Cpu {
-    pub fn new(cpu: u32, role: &avx_cpu_role, now_ns: u64) -> Self {
+    pub fn new(
+        cpu: u32,
+        place: &avx_topology,
+        role: &avx_cpu_role,
+        now_ns: u64,
+        busy_ns: u64,
+    ) -> Self {
         Self {
             cpu,
+            core: place.core,
+            llc: place.llc,
+            node: place.node,
+            busy_s: seconds(busy_ns),
             is_avx_core: is_avx_core(role),
             as_avx_core_s: seconds(as_avx_core_ns(role, now_ns)),
             role_changes: role.changes,
@@ -160,12 +182,19 @@ impl Waits {
         pairs.for_each(|(count, others)| *count += others);
     }
 
+    /// What came since, which is all of it if nothing was known.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let old = earlier.counts.iter().copied().chain(iter::repeat(0));
+        let counts = self.counts.iter().zip(old).map(|(new, old)| new.saturating_sub(old));
+        Self { below_ns: self.below_ns.clone(), counts: counts.collect() }
+    }
+
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
     /// So many of 100 waits were shorter than this.
-    fn percentile(&self, percent: u64) -> Option<Duration> {
+    pub fn percentile(&self, percent: u64) -> Option<Duration> {
         let needed = (self.total() * percent).div_ceil(100);
         let mut seen = 0;
         let mut buckets = self.counts.iter().zip(&self.below_ns);
@@ -278,11 +307,13 @@ mod tests {
     #[test]
     fn time_as_an_avx_core_goes_on() {
         let avx = u64::from(avx_role_ROLE_AVX);
+        // SAFETY: the type consists of integers, for which all zeroes is valid.
+        let place: avx_topology = unsafe { std::mem::zeroed() };
         let role =
             avx_cpu_role { role: avx, since: 7_000_000_000, avx_ns: 500_000_000, changes: 3 };
-        let cpu = Cpu::new(4, &role, 9_000_000_000);
+        let cpu = Cpu::new(4, &place, &role, 9_000_000_000, 0);
         assert_eq!((cpu.is_avx_core, cpu.as_avx_core_s), (true, 2.5));
-        let cpu = Cpu::new(4, &avx_cpu_role { role: 0, ..role }, 9_000_000_000);
+        let cpu = Cpu::new(4, &place, &avx_cpu_role { role: 0, ..role }, 9_000_000_000, 0);
         assert_eq!((cpu.is_avx_core, cpu.as_avx_core_s), (false, 0.5));
     }
 

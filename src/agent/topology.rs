@@ -14,6 +14,8 @@ use crate::bpf::intf::avx_topology;
 use crate::bpf::places::name_by_first_cpu;
 
 const ISOLATED_CPUS: &str = "/sys/devices/system/cpu/isolated";
+const PRESENT_CPUS: &str = "/sys/devices/system/cpu/present";
+const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
 
 /// A CPU that goes takes its files along, perhaps while they are read.
 const TRIES: u32 = 50;
@@ -42,13 +44,24 @@ fn patiently<T>(pause: Duration, mut look: impl FnMut() -> Result<T>) -> Result<
     look()
 }
 
+/// CPUs that are present and not online; none if that is not to be found out.
+pub fn offline() -> Vec<u32> {
+    let (present, online) = (listed_in(PRESENT_CPUS), listed_in(ONLINE_CPUS));
+    let (present, online) = (present.unwrap_or_default(), online.unwrap_or_default());
+    present.difference(&online).copied().collect()
+}
+
 fn isolated() -> Result<BTreeSet<u32>> {
-    let Ok(list) = fs::read_to_string(ISOLATED_CPUS) else { return Ok(BTreeSet::new()) };
+    listed_in(ISOLATED_CPUS)
+}
+
+fn listed_in(file: &str) -> Result<BTreeSet<u32>> {
+    let Ok(list) = fs::read_to_string(file) else { return Ok(BTreeSet::new()) };
     let list = list.trim();
     if list.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let cpus = read_cpulist(list).with_context(|| format!("cannot parse {ISOLATED_CPUS}"))?;
+    let cpus = read_cpulist(list).with_context(|| format!("cannot parse {file}"))?;
     Ok(cpus.into_iter().map(|cpu| cpu as u32).collect())
 }
 

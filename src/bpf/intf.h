@@ -57,6 +57,13 @@ enum avx_queue_kind {
 	NR_QUEUE_KINDS,
 };
 
+struct queue_ctx {
+	u64 clock;
+	u64 nr_cpus; /* that take from it by preference */
+	u64 nr_waiting;
+	u64 weight_waiting;
+} __attribute__((aligned(64)));
+
 /* How AVX work is found out about, from the best way to none. */
 enum avx_tier {
 	AVX_TIER_TRAP,	  /* the kernel hides AVX-512 and tells of its first use */

@@ -39,13 +39,6 @@ static bool traps(void)
 	return tier == AVX_TIER_TRAP;
 }
 
-struct queue_ctx {
-	u64 clock;
-	u64 nr_cpus; /* that take from it by preference */
-	u64 nr_waiting;
-	u64 weight_waiting;
-} __attribute__((aligned(64)));
-
 /* One per queue, indexed by the queue's id; the agent sizes it before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

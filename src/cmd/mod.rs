@@ -14,6 +14,7 @@ pub mod policy;
 pub mod run;
 pub mod sim;
 pub mod status;
+pub mod top;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;

@@ -26,6 +26,7 @@ mod scheduler;
 mod service;
 mod simulator;
 pub mod stress;
+mod top;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -71,6 +72,7 @@ const GROUPS: &[&[Test]] = &[
     metrics::TESTS,
     policy::TESTS,
     events::TESTS,
+    top::TESTS,
     bad_input::TESTS,
     host::TESTS,
     simulator::TESTS,

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `top`: what the scheduler that runs is doing, on one screen, as it does it.
+
+mod map;
+mod state;
+mod view;
+
+#[cfg(test)]
+mod view_test;
+
+use std::env;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use crossbeam::channel::{Receiver, Sender, bounded};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::KeyModifiers;
+use ratatui::crossterm::event::{self, Event as Input, KeyCode, KeyEvent, KeyEventKind};
+use ratatui::widgets::Paragraph;
+
+use self::state::State;
+use crate::agent::control::{self, Answer, Request};
+use crate::agent::events::stream::Followed;
+use crate::agent::events::{Event, Kind, Wanted};
+use crate::agent::status::Status;
+
+/// How soon a key is noticed.
+const LOOK_AROUND: Duration = Duration::from_millis(50);
+
+/// How long nobody asks again after the scheduler went.
+const BETWEEN_TRIES: Duration = Duration::from_secs(1);
+
+/// News that may wait. Who brings more waits for the screen.
+const NEWS: usize = 1000;
+
+enum News {
+    Status(Result<Box<Status>, String>),
+    Event(Event),
+}
+
+pub fn run(interval: Duration) -> Result<()> {
+    ensure!(
+        io::stdout().is_terminal() && io::stdin().is_terminal(),
+        "this is no terminal: scx_avxspec status prints the same once"
+    );
+    let shutdown = super::shutdown_flag()?;
+    let state = State::new(interval);
+    let every_ms = Arc::new(AtomicU64::new(millis(state.interval)));
+    let (bring, news) = bounded(NEWS);
+    let (asker, every) = (bring.clone(), every_ms.clone());
+    start("status", move || ask_for_ever(&asker, &every))?;
+    start("events", move || follow_for_ever(&bring))?;
+
+    // Whatever ends this, a panic as well, gives the terminal back as it was.
+    let mut terminal = ratatui::try_init().context("cannot take over the terminal")?;
+    let result = show(&mut terminal, state, &news, &every_ms, &shutdown);
+    ratatui::restore();
+    result
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .with_context(|| format!("cannot start the thread that asks for {name}"))?;
+    Ok(())
+}
+
+fn millis(interval: Duration) -> u64 {
+    u64::try_from(interval.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Until nobody wants to know.
+fn ask_for_ever(bring: &Sender<News>, every_ms: &AtomicU64) {
+    loop {
+        let answer = ask().map_err(|error| format!("{error:#}"));
+        if bring.send(News::Status(answer)).is_err() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(every_ms.load(Ordering::Relaxed)));
+    }
+}
+
+fn ask() -> Result<Box<Status>> {
+    match control::ask(&Request::Status)? {
+        Answer::Status(status) => Ok(status),
+        other => bail!("this is no status: {other:?}"),
+    }
+}
+
+/// Phases are too many for eyes; what is left is what is decided.
+const KINDS: [Kind; 6] =
+    [Kind::Role, Kind::Alone, Kind::Tried, Kind::Policy, Kind::Loaded, Kind::Lost];
+
+fn follow_for_ever(bring: &Sender<News>) {
+    loop {
+        // That the scheduler is gone is said where it is asked for its status.
+        let _ = follow(bring);
+        thread::sleep(BETWEEN_TRIES);
+    }
+}
+
+fn follow(bring: &Sender<News>) -> Result<()> {
+    let mut followed = Followed::begin(Wanted { pid: None, kinds: KINDS.to_vec() })?;
+    loop {
+        if let Some(event) = followed.next(None)? {
+            bring.send(News::Event(event))?;
+        }
+    }
+}
+
+fn show(
+    terminal: &mut DefaultTerminal,
+    mut state: State,
+    news: &Receiver<News>,
+    every_ms: &AtomicU64,
+    shutdown: &AtomicBool,
+) -> Result<()> {
+    let colours = has_colours();
+    let mut is_stale = true;
+    while !shutdown.load(Ordering::Relaxed) {
+        for it in news.try_iter() {
+            is_stale = true;
+            match it {
+                News::Status(answer) => state.hear(answer.map(|status| *status)),
+                News::Event(event) => state.note(&event),
+            }
+        }
+        if is_stale {
+            draw(terminal, &state, colours)?;
+            is_stale = false;
+        }
+        // A signal interrupts this.
+        if !event::poll(LOOK_AROUND).unwrap_or(false) {
+            continue;
+        }
+        is_stale = true;
+        if let Input::Key(key) = event::read().context("cannot read the keyboard")?
+            && is_last(&mut state, key)
+        {
+            break;
+        }
+        every_ms.store(millis(state.interval), Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// What a key does; whether it was the last one.
+fn is_last(state: &mut State, key: KeyEvent) -> bool {
+    if key.kind == KeyEventKind::Release {
+        return false;
+    }
+    match key.code {
+        KeyCode::Char('q') => return true,
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
+        KeyCode::Char('h' | '?') => state.shows_help = !state.shows_help,
+        KeyCode::Char('+') => state.faster(),
+        KeyCode::Char('-') => state.slower(),
+        _ => {}
+    }
+    false
+}
+
+fn draw(terminal: &mut DefaultTerminal, state: &State, colours: bool) -> Result<()> {
+    let drawn = terminal.draw(|frame| {
+        let area = frame.area();
+        let lines = view::screen(state, area.width, area.height, colours);
+        frame.render_widget(Paragraph::new(lines), area);
+    });
+    drawn.map(|_| ()).context("cannot draw")
+}
+
+/// As https://no-color.org has it.
+fn has_colours() -> bool {
+    let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    !is_set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The screen, on terminals of all sizes and machines of all sizes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::Color;
+use ratatui::widgets::Paragraph;
+
+use super::state::{Cell, Place, State};
+use super::{is_last, map, view};
+use crate::agent::events::Event;
+use crate::agent::status::{Book, Cgroup, Cpu, Status, Waits};
+
+/// A machine of two nodes with hyperthreads, after so many seconds. The last core of it is an
+/// AVX core, half of the CPUs are busy, and one is offline.
+fn status(nr_cpus: u32, seconds: f64) -> Status {
+    let cpu = |cpu: u32| Cpu {
+        cpu,
+        core: cpu / 2 * 2,
+        llc: if cpu < nr_cpus / 2 { 0 } else { nr_cpus / 2 },
+        node: u32::from(cpu >= nr_cpus / 2),
+        is_avx_core: cpu + 2 >= nr_cpus,
+        busy_s: if cpu.is_multiple_of(2) { seconds } else { 0.0 },
+        ..Cpu::default()
+    };
+    let waits = |n: u64| Waits { below_ns: vec![1024, 2048, 4096], counts: vec![n, n / 50, 0] };
+    let count = |per_s: f64| (per_s * seconds) as u64;
+    let book = |share: f64| Book {
+        avx_s: share * seconds,
+        sent_to_avx: count(10.0),
+        sent_to_scalar: count(10.0),
+        ..Book::default()
+    };
+    let cgroup = |path: &str, share| Cgroup { path: path.to_owned(), book: book(share), ..Cgroup::default() };
+    Status {
+        version: "1".to_owned(),
+        tier: "trap".to_owned(),
+        why: "the kernel tells of each first wide instruction".to_owned(),
+        generation: 3,
+        runs_for_s: seconds,
+        avx_s: 0.75 * seconds,
+        low_clock_on_scalar_cpus_s: 0.125 * seconds,
+        cpus: (0..nr_cpus).map(cpu).collect(),
+        offline: vec![nr_cpus],
+        queued: BTreeMap::from([("avx".to_owned(), 1), ("shared".to_owned(), 4)]),
+        waits: BTreeMap::from([
+            ("avx".to_owned(), waits(count(100.0))),
+            ("default".to_owned(), waits(count(200.0))),
+        ]),
+        cgroups: vec![cgroup("/db", 0.25), cgroup("/web", 0.5)],
+        ..Status::default()
+    }
+}
+
+fn watched(nr_cpus: u32) -> State {
+    let mut state = State::new(Duration::from_secs(1));
+    state.hear(Ok(status(nr_cpus, 98.0)));
+    state.hear(Ok(status(nr_cpus, 100.0)));
+    for n in 0..3 {
+        let json = format!(r#"{{"at_s":{n}.5,"kind":"policy","why":"avx-cpus={n}","policy":{n}}}"#);
+        state.note(&serde_json::from_str::<Event>(&json).unwrap());
+    }
+    state
+}
+
+fn rendered(state: &State, width: u16, height: u16, colours: bool) -> Terminal<TestBackend> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let lines = view::screen(state, width, height, colours);
+    terminal.draw(|frame| frame.render_widget(Paragraph::new(lines), frame.area())).unwrap();
+    terminal
+}
+
+fn text(state: &State, width: u16, height: u16) -> Vec<String> {
+    let terminal = rendered(state, width, height, false);
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content().chunks(usize::from(width));
+    rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>())
+        .map(|row| row.trim_end().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_screen_of_80_columns_shows_everything() {
+    assert_eq!(
+        text(&watched(8), 80, 24),
+        [
+            "scx_avxspec  tier trap: the kernel tells of each first wide instruction",
+            "AVX cores: 2 of 8  policy 3  up 1m 40s",
+            "node 0 cache 0 Ss Ss",
+            "node 1 cache 4 Ss Aa",
+            "offline x",
+            "A AVX core  S scalar  a s idle  x offline",
+            "AVX work 0.75 CPUs  moves 40/s",
+            "low clock on scalar CPUs (modelled): 0.125 s/s, 12.5 s in all",
+            "waiting: 1 avx, 4 shared",
+            "waits          p50       p99       of",
+            "avx         <1.0µs    <2.0µs      204",
+            "default     <1.0µs    <2.0µs      408",
+            "AVX CPUs  cgroup",
+            "    0.50  /web",
+            "    0.25  /db",
+            "0.500000 policy 0 is in force: avx-cpus=0",
+            "1.500000 policy 1 is in force: avx-cpus=1",
+            "2.500000 policy 2 is in force: avx-cpus=2",
+            "",
+            "",
+            "",
+            "",
+            "",
+            "q quit  h help  +/- interval  every 1.00s",
+        ]
+    );
+}
+
+/// What is most important is there, and the last event.
+#[test]
+fn a_screen_of_40_columns_and_10_rows_is_readable() {
+    assert_eq!(
+        text(&watched(64), 40, 10),
+        [
+            "scx_avxspec  tier trap: the kernel tells",
+            "AVX cores: 2 of 64  policy 3  up 1m 40s",
+            "SsSsSsSsSsSsSsSsSsSsSsSsSsSsSsSs",
+            "SsSsSsSsSsSsSsSsSsSsSsSsSsSsSsAa x",
+            "A AVX core  S scalar  a s idle  x offlin",
+            "AVX work 0.75 CPUs  moves 40/s",
+            "waits          p50       p99       of",
+            "avx         <1.0µs    <2.0µs      204",
+            "2.500000 policy 2 is in force: avx-cpus=",
+            "q quit  h help  +/- interval",
+        ]
+    );
+}
+
+/// The AVX cores are not lost among those that a letter stands for.
+#[test]
+fn many_cpus_share_letters() {
+    let screen = text(&watched(512), 40, 10);
+    assert_eq!(screen[2..5].concat().len(), 513usize.div_ceil(5));
+    assert!(screen[4].ends_with("SA") || screen[4].ends_with('A'), "{screen:?}");
+    assert_eq!(screen[5], "each letter: 5 CPUs; A AVX core  S scala");
+}
+
+#[test]
+fn who_goes_away_is_missed_and_what_is_known_stays() {
+    let mut state = State::new(Duration::from_secs(1));
+    assert_eq!(text(&state, 40, 3), ["asking the scheduler", "", "q quit  h help  +/- interval"]);
+    state.hear(Err("no scheduler listens".to_owned()));
+    assert_eq!(text(&state, 40, 3)[0], "trying again: no scheduler listens");
+
+    let mut state = watched(8);
+    state.hear(Err("no scheduler listens".to_owned()));
+    let screen = text(&state, 80, 24);
+    assert_eq!(screen[0], "trying again: no scheduler listens");
+    assert_eq!(screen[2], "AVX cores: 2 of 8  policy 3  up 1m 40s");
+    // It comes back, counts from zero, and what it did before is no rate.
+    state.hear(Ok(Status { avx_s: 1.0, ..status(8, 2.0) }));
+    let screen = text(&state, 80, 24);
+    assert_eq!(screen[6], "AVX work 0.50 CPUs  moves 40/s");
+    assert!(screen[0].starts_with("scx_avxspec"));
+}
+
+#[test]
+fn colours_are_there_if_wanted() {
+    let colours_of = |colours| -> Vec<(Color, Color)> {
+        let terminal = rendered(&watched(8), 80, 24, colours);
+        let row = terminal.backend().buffer().content().chunks(80).nth(3).unwrap();
+        row.iter().map(|cell| (cell.fg, cell.bg)).collect()
+    };
+    let plain = (Color::Reset, Color::Reset);
+    assert!(colours_of(false).iter().all(|it| *it == plain));
+    let coloured = colours_of(true);
+    assert_eq!(coloured[18], (Color::Black, Color::Yellow));
+    assert_eq!(coloured[16], (Color::Green, Color::Reset));
+    assert_eq!(coloured[0], plain);
+}
+
+#[test]
+fn keys_do_what_the_help_says() {
+    let mut state = watched(8);
+    let mut press = |key| is_last(&mut state, KeyEvent::new(key, KeyModifiers::NONE));
+    assert!(!press(KeyCode::Char('h')) && press(KeyCode::Char('q')));
+    assert!(text(&state, 40, 12)[0].starts_with("A a  an AVX core"));
+    is_last(&mut state, KeyEvent::new(KeyCode::Char('?'), KeyModifiers::NONE));
+    assert!(text(&state, 40, 12)[0].starts_with("scx_avxspec"));
+    for (key, interval) in [('+', 500), ('+', 250), ('+', 250), ('-', 500), ('-', 1000)] {
+        is_last(&mut state, KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+        assert_eq!(state.interval, Duration::from_millis(interval));
+    }
+    assert!(is_last(&mut state, KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    let cell = prop_oneof![
+        any::<bool>().prop_map(|busy| Cell::Avx { busy }),
+        any::<bool>().prop_map(|busy| Cell::Scalar { busy }),
+        Just(Cell::Offline),
+    ];
+    (0..1024u32, 0..512u32, 0..16u32, 0..4u32, cell)
+        .prop_map(|(cpu, core, llc, node, cell)| Place { cpu, core, llc, node, cell })
+}
+
+proptest! {
+    #[test]
+    fn no_size_is_too_small_or_too_large(
+        width in 1..300u16,
+        height in 1..100u16,
+        nr_cpus in 0..600u32,
+        trouble in any::<bool>(),
+        help in any::<bool>(),
+        colours in any::<bool>(),
+    ) {
+        let mut state = watched(nr_cpus);
+        state.shows_help = help;
+        if trouble {
+            state.hear(Err("gone".to_owned()));
+        }
+        rendered(&state, width, height, colours);
+        let lines = view::screen(&state, width, height, colours);
+        prop_assert_eq!(lines.len(), usize::from(height));
+        prop_assert!(lines.last().unwrap().to_string().starts_with("q quit"));
+    }
+
+    /// Each CPU is in the map, in the room that there is.
+    #[test]
+    fn a_map_keeps_within_its_bounds(
+        places in proptest::collection::vec(place(), 1..700),
+        width in 1..200usize,
+        rows in 1..40usize,
+    ) {
+        let (lines, each) = map::lines(&places, width, rows, false);
+        prop_assert!(lines.len() <= rows);
+        prop_assert!(lines.iter().all(|line| line.width() <= width));
+        let is_letter = |c: &char| "AaSsx".contains(*c);
+        let text: String = lines.iter().map(|line| line.to_string()).collect();
+        if each > 1 {
+            prop_assert_eq!(text.chars().count(), places.len().div_ceil(each));
+        } else {
+            let of = |busy: char| text.chars().filter(|c| *c == busy).count();
+            let avx = places.iter().filter(|it| it.cell == Cell::Avx { busy: true }).count();
+            prop_assert_eq!(of('A'), avx);
+            prop_assert!(text.chars().filter(is_letter).count() >= places.len());
+        }
+    }
+}

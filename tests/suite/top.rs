@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `scx_avxspec top` in a real terminal.
+
+use anyhow::{Result, ensure};
+
+use super::hotplug::FAIR_SERVER_UNDERFLOW;
+use super::{Test, scheduler_guest, script};
+use crate::ensure_eq;
+use crate::vm::{Flavour, Qemu};
+
+pub const TESTS: &[Test] = &[Test {
+    name: "top::it_shows_what_is_so_and_leaves_the_terminal_as_it_was",
+    budget_s: 90,
+    body: it_shows_what_is_so,
+}];
+
+/// The size changes under it, a CPU goes, and the scheduler itself goes and comes back.
+fn it_shows_what_is_so() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
+        .package("tmux")
+        // Which has the locale that tmux asks for.
+        .package("libc-bin")
+        .command(&script(
+            "export LC_ALL=C.UTF-8
+             screen() { tmux capture-pane -p -t it; }
+             shows() { screen | grep -q -- \"$1\"; }
+             await() { wait_until 60 shows \"$1\" || { screen >&2; fail \"no $1\"; }; }
+             press() { tmux send-keys -t it \"$@\"; }
+             escape=$(printf '\\033')
+             is_coloured() {
+                 tmux capture-pane -e -p -t it | grep -q \"$escape\\[[0-9;]*[34][0-8]\"
+             }
+             start() { start_scheduler --force --set sizing=static --set avx-cpus=1; }
+
+             start
+             tmux -f /dev/null new-session -d -s it -x 80 -y 24 || fail no terminal
+             press 'stty -g >/tmp/before; scx_avxspec top; echo status=$?; stty -g >/tmp/after' Enter
+             await 'AVX cores: 1 of 4'
+             await '^node 0 cache 0 [Ss] [Ss] [Ss] [Aa]$'
+             is_coloured || fail no colours
+             scx_avxspec policy set avx-cpus=2 >&2
+             await 'policy 2 is in force: avx-cpus=2'
+             await '^node 0 cache 0 [Ss] [Ss] [Aa] [Aa]$'
+             screen >/tmp/wide
+
+             tmux resize-window -t it -x 40 -y 10
+             await 'interval$'
+             screen >/tmp/narrow
+             echo 0 >/sys/devices/system/cpu/cpu1/online
+             await '^offline x$'
+             await 'AVX cores: 2 of 3'
+             stop_scheduler
+             await '^trying again: no scheduler'
+             press h
+             await 'this help'
+             press h
+             start
+             await 'AVX cores: 1 of 3'
+             press q
+             await '^status=0$'
+             cmp /tmp/before /tmp/after || fail the terminal is not as it was
+
+             press 'clear; NO_COLOR=1 scx_avxspec top; echo ended=$?; stty -g >/tmp/later' Enter
+             await 'AVX cores: 1 of 3'
+             is_coloured && fail colours where none are wanted
+             kill -TERM $(pgrep -f 'scx_avxspec to[p]')
+             await '^ended=0$'
+             cmp /tmp/before /tmp/later || fail the terminal is not as it was after a signal
+             press 'echo still $((40 + 2))' Enter
+             await '^still 42$'
+             scx_avxspec top </dev/null 2>&1 | sed 's/^/refused: /'
+             stop_scheduler",
+        ))
+        .tolerates(FAIR_SERVER_UNDERFLOW)
+        .collect("/tmp/wide")
+        .collect("/tmp/narrow")
+        .boot()?;
+    ensure_eq!(
+        outcome.stdout(0)?,
+        "refused: scx_avxspec: this is no terminal: scx_avxspec status prints the same once\n"
+    );
+    let text = |file| -> Result<String> { Ok(String::from_utf8(outcome.file(file)?)?) };
+    let wide = text("/tmp/wide")?;
+    for words in ["scx_avxspec  tier hints: ", "waits ", "(modelled)", "q quit  h help"] {
+        ensure!(wide.contains(words), "no {words:?} in {wide}");
+    }
+    let narrow = text("/tmp/narrow")?;
+    ensure_eq!(narrow.lines().count(), 10, "{narrow}");
+    for words in ["scx_avxspec  tier hints", "AVX cores: 2 of 4", "cache 0 ", "q quit"] {
+        ensure!(narrow.contains(words), "no {words:?} in {narrow}");
+    }
+    Ok(())
+}
