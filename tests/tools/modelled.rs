@@ -89,13 +89,13 @@ const FIGURES: &[Modelled] = &[
     Modelled {
         name: "sim.step_settle_ms",
         unit: "ms, modelled",
-        bar: Bar::AtMost(500.0),
+        bar: Bar::AtMost(50.0),
         measure: step_settle_ms,
     },
     Modelled {
         name: "sim.vs_best_static_min",
         unit: "of the best, modelled",
-        bar: Bar::AtLeast(0.98),
+        bar: Bar::AtLeast(0.995),
         measure: vs_best_static_min,
     },
     Modelled {
