@@ -60,10 +60,12 @@ fn it_shows_what_is_so() -> Result<()> {
              await '^status=0$'
              cmp /tmp/before /tmp/after || fail the terminal is not as it was
 
-             press 'clear; NO_COLOR=1 scx_avxspec top; echo ended=$?; stty -g >/tmp/later' Enter
+             press 'clear; export NO_COLOR=1' Enter
+             press 'sh -c \"echo \\$\\$ >/tmp/top; exec scx_avxspec top\"; ' \
+                   'echo ended=$?; stty -g >/tmp/later' Enter
              await 'AVX cores: 1 of 3'
              is_coloured && fail colours where none are wanted
-             kill -TERM $(pgrep -f 'scx_avxspec to[p]')
+             kill -TERM $(cat /tmp/top)
              await '^ended=0$'
              cmp /tmp/before /tmp/later || fail the terminal is not as it was after a signal
              press 'echo still $((40 + 2))' Enter
