@@ -36,7 +36,11 @@ fn status(nr_cpus: u32, seconds: f64) -> Status {
         sent_to_scalar: count(10.0),
         ..Book::default()
     };
-    let cgroup = |path: &str, share| Cgroup { path: path.to_owned(), book: book(share), ..Cgroup::default() };
+    let cgroup = |path: &str, share| Cgroup {
+        path: path.to_owned(),
+        book: book(share),
+        ..Cgroup::default()
+    };
     Status {
         version: "1".to_owned(),
         tier: "trap".to_owned(),
