@@ -57,7 +57,8 @@ pub fn lines(
     }
     for pieces in [by_core(places), by_cache(places)] {
         let lines = lay_out(&pieces, width, colours);
-        if lines.len() <= rows {
+        // A name is not broken, however little room there is.
+        if lines.len() <= rows && lines.iter().all(|line| line.width() <= width) {
             return (lines, 1);
         }
     }

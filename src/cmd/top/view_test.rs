@@ -209,6 +209,13 @@ fn place() -> impl Strategy<Value = Place> {
         .prop_map(|(cpu, core, llc, node, cell)| Place { cpu, core, llc, node, cell })
 }
 
+#[test]
+fn a_name_that_does_not_fit_is_left_out() {
+    let place = Place { cpu: 0, core: 0, llc: 0, node: 0, cell: Cell::Avx { busy: false } };
+    let (lines, each) = map::lines(&[place], 1, 2, false);
+    assert_eq!((lines.len(), lines[0].to_string().as_str(), each), (1, "a", 1));
+}
+
 proptest! {
     #[test]
     fn no_size_is_too_small_or_too_large(
