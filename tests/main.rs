@@ -45,6 +45,9 @@ enum Tool {
     /// In a guest: hide xfeatures from everybody while a command runs
     #[command(hide = true)]
     Force(tools::force::Arguments),
+    /// In a guest: note the callbacks of the scheduler while a command runs
+    #[command(hide = true)]
+    Calls(tools::calls::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -78,5 +81,6 @@ fn start(tool: Tool) -> Result<ExitCode> {
         Tool::Warnings => tools::prepare::warnings(),
         Tool::Clean => tools::prepare::clean(),
         Tool::Force(arguments) => tools::force::force(&arguments),
+        Tool::Calls(arguments) => tools::calls::calls(&arguments),
     }
 }

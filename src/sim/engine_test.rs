@@ -20,7 +20,7 @@ const MS: u64 = 1000 * US;
 const SECOND: u64 = 1000 * MS;
 
 /// CPUs that are always at their best.
-struct Steady;
+pub struct Steady;
 
 impl Hardware for Steady {
     fn run(&mut self, _cpu: u32, _what: Option<Kind>) {}
@@ -58,7 +58,7 @@ fn busy() -> Box<dyn Program> {
 }
 
 /// So many CPUs that share a cache.
-fn machine(nr_cpus: u32, tier: avx_tier, settings: &[&str]) -> Engine<Steady> {
+pub fn machine(nr_cpus: u32, tier: avx_tier, settings: &[&str]) -> Engine<Steady> {
     machine_with_caches(nr_cpus, nr_cpus, tier, settings)
 }
 

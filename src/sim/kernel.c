@@ -107,6 +107,36 @@ struct kernel_cpustat *sim_cpustat(u32 cpu)
 	return &cpus[cpu].stat;
 }
 
+/* Callbacks, noted from when somebody wants to know. */
+
+static struct sim_call *noted_calls;
+static u32 nr_noted_calls, room_for_calls;
+static bool notes_calls;
+
+static void note_call(enum sim_callback callback, struct sim_task *task)
+{
+	if (!notes_calls || !task)
+		return;
+	if (nr_noted_calls == room_for_calls) {
+		room_for_calls = room_for_calls ? 2 * room_for_calls : 1024;
+		noted_calls = realloc(noted_calls, room_for_calls * sizeof(*noted_calls));
+		if (!noted_calls)
+			abort();
+	}
+	noted_calls[nr_noted_calls++] = (struct sim_call){ .task = task, .callback = callback };
+}
+
+void sim_note_calls(void)
+{
+	notes_calls = true;
+}
+
+u32 sim_noted_calls(const struct sim_call **calls)
+{
+	*calls = noted_calls;
+	return nr_noted_calls;
+}
+
 /* Masks. */
 
 static bool test_cpu(u32 cpu, const struct cpumask *mask)
@@ -508,8 +538,10 @@ static void enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
 {
 	task->state = SIM_WAITS;
 	task->t.scx.flags |= SCX_TASK_QUEUED;
-	if (task->direct_dsq == NO_DSQ)
+	if (task->direct_dsq == NO_DSQ) {
+		note_call(SIM_ENQUEUE, task);
 		avxspec.enqueue(&task->t, enq_flags);
+	}
 	if (task->direct_dsq == NO_DSQ)
 		sim_fail("task %d is in no queue", task->t.pid);
 	else
@@ -580,6 +612,7 @@ static bool keeps(u32 cpu, struct sim_task *prev)
 		return true;
 	if (cpus[cpu].local.nr)
 		return false;
+	note_call(SIM_DISPATCH, prev);
 	avxspec.dispatch(cpu, prev ? &prev->t : NULL);
 	return is_queued && prev->t.scx.slice;
 }
@@ -611,6 +644,7 @@ static void enter_cpu(u32 cpu, struct sim_task *next)
 		next->t.scx.slice = SLICE_DFL;
 	cpus[cpu].curr = next;
 	assign_cpu(cpu, &idle_cpus, false);
+	note_call(SIM_RUNNING, next);
 	avxspec.running(&next->t);
 }
 
@@ -725,6 +759,7 @@ void sim_task_allow(struct sim_task *task, const u64 *words)
 void sim_task_exit(struct sim_task *task)
 {
 	unlink_task(task);
+	note_call(SIM_DISABLE, task);
 	avxspec.disable(&task->t);
 	for (u32 n = 0; n < SIM_STORAGES; n++)
 		free(task->storage[n]);
@@ -740,6 +775,7 @@ void sim_wake(struct sim_task *task, u32 waker_cpu)
 		return;
 	this_cpu = waker_cpu;
 	if (task->t.nr_cpus_allowed > 1 && !task->pins_cpu) {
+		note_call(SIM_SELECT_CPU, task);
 		cpu = avxspec.select_cpu(&task->t, cpu, 0);
 		flags |= SCX_ENQ_CPU_SELECTED;
 	}
@@ -928,6 +964,8 @@ void sim_reset(u32 number, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 	resched_first = 0;
 	nr_resched = 0;
 	timers = NULL;
+	notes_calls = false;
+	nr_noted_calls = 0;
 	idle_task.sim = NULL;
 	for (u32 cpu = 0; cpu < nr_cpus; cpu++) {
 		cpus[cpu].is_online = topology[cpu].place.online;

@@ -57,6 +57,23 @@ s32 sim_attach(void);
 void sim_set_policy(const struct avx_policy_in_force *policy);
 const char *sim_error(void);
 
+/* Which callbacks were called of which task, in their order. */
+enum sim_callback {
+	SIM_SELECT_CPU,
+	SIM_ENQUEUE,
+	SIM_DISPATCH,
+	SIM_RUNNING,
+	SIM_DISABLE,
+};
+
+struct sim_call {
+	struct sim_task *task;
+	u32 callback;
+};
+
+void sim_note_calls(void);
+u32 sim_noted_calls(const struct sim_call **calls);
+
 void sim_set_time(u64 now);
 
 struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup);

@@ -24,12 +24,22 @@ struct SimTopology {
     sibling: u32,
 }
 
+#[repr(C)]
+struct SimCall {
+    task: *mut Opaque,
+    callback: u32,
+}
+
+/// In the order of enum sim_callback.
+const CALLBACKS: [&str; 5] = ["select_cpu", "enqueue", "dispatch", "running", "disable"];
+
 /// The words of a mask of CPUs.
 pub const MASK_WORDS: usize = 16;
 
 mod native {
     use super::{
-        MASK_WORDS, Opaque, SimTopology, avx_cpu_stats, avx_event, avx_policy_in_force, c_char,
+        MASK_WORDS, Opaque, SimCall, SimTopology, avx_cpu_stats, avx_event, avx_policy_in_force,
+        c_char,
     };
 
     unsafe extern "C" {
@@ -44,6 +54,8 @@ mod native {
         pub fn sim_attach() -> i32;
         pub fn sim_set_policy(policy: *const avx_policy_in_force);
         pub fn sim_error() -> *const c_char;
+        pub fn sim_note_calls();
+        pub fn sim_noted_calls(calls: *mut *const SimCall) -> u32;
         pub fn sim_set_time(now: u64);
         pub fn sim_task_new(
             parent: *mut Opaque,
@@ -147,6 +159,26 @@ impl Kernel {
     pub fn set_policy(&mut self, policy: &avx_policy_in_force) {
         // SAFETY: the policy is copied.
         unsafe { native::sim_set_policy(policy) }
+    }
+
+    /// From now on it is noted which callbacks are called of which task.
+    pub fn note_calls(&mut self) {
+        // SAFETY: a flag is stored.
+        unsafe { native::sim_note_calls() }
+    }
+
+    /// In their order.
+    pub fn noted_calls(&self) -> Vec<(Task, &'static str)> {
+        let mut calls = std::ptr::null();
+        // SAFETY: there are as many calls as it says, until the next one is noted.
+        let calls = unsafe {
+            match native::sim_noted_calls(&mut calls) {
+                0 => &[],
+                nr => std::slice::from_raw_parts(calls, nr as usize),
+            }
+        };
+        let name = |call: &SimCall| CALLBACKS.get(call.callback as usize).copied().unwrap_or("?");
+        calls.iter().map(|call| (Task(call.task), name(call))).collect()
     }
 
     pub fn set_time(&mut self, now: u64) {

@@ -26,6 +26,8 @@ pub mod workload;
 pub mod workload_file;
 
 #[cfg(test)]
+mod calls_test;
+#[cfg(test)]
 mod engine_test;
 #[cfg(test)]
 mod experiment_test;

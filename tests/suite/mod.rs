@@ -8,6 +8,7 @@
 
 pub mod avx;
 mod bad_input;
+mod calls;
 mod counts;
 pub mod crowd;
 mod emulator;
@@ -53,6 +54,7 @@ pub struct Test {
 const THREADS: usize = 6;
 
 const GROUPS: &[&[Test]] = &[
+    calls::TESTS,
     stress::TESTS,
     crowd::TESTS,
     hiding::registers::TESTS,

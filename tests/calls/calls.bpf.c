@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Notes which callbacks of the scheduler the kernel calls for tasks whose names begin with
+ * "scene", in the order in which it does. Attached to the scheduler's own programs.
+ */
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+char _license[] SEC("license") = "GPL";
+
+#define NAME_LENGTH 16
+
+struct call {
+	char task[NAME_LENGTH];
+	char callback[NAME_LENGTH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 22);
+} calls SEC(".maps");
+
+static bool is_of_a_scene(const char name[NAME_LENGTH])
+{
+	return name[0] == 's' && name[1] == 'c' && name[2] == 'e' && name[3] == 'n' &&
+	       name[4] == 'e';
+}
+
+/* @args are what the kernel gives to the callback, in which @nr is the task. */
+static int note(u64 *args, u32 nr, const char callback[NAME_LENGTH])
+{
+	struct task_struct *p = NULL;
+	struct call *call;
+	char name[NAME_LENGTH];
+
+	bpf_probe_read_kernel(&p, sizeof(p), args + nr);
+	if (!p)
+		return 0;
+	BPF_CORE_READ_STR_INTO(&name, p, comm);
+	if (!is_of_a_scene(name))
+		return 0;
+	call = bpf_ringbuf_reserve(&calls, sizeof(*call), 0);
+	if (!call)
+		return 0;
+	__builtin_memcpy(call->task, name, NAME_LENGTH);
+	__builtin_memcpy(call->callback, callback, NAME_LENGTH);
+	bpf_ringbuf_submit(call, 0);
+	return 0;
+}
+
+/* Each has the name of what it is attached to. */
+#define NOTE(name, nr)                                           \
+	SEC("fentry")                                            \
+	int BPF_PROG(avxspec_##name, u64 *args)                  \
+	{                                                        \
+		static const char callback[NAME_LENGTH] = #name; \
+                                                                 \
+		return note(args, nr, callback);                 \
+	}
+
+NOTE(select_cpu, 0)
+NOTE(enqueue, 0)
+NOTE(dispatch, 1)
+NOTE(running, 0)
+NOTE(disable, 0)

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `rig calls`, inside a guest: runs commands while it notes which callbacks of the scheduler that
+//! runs the kernel calls for them, and prints these: a line for each, with a task and a callback.
+
+use std::cell::RefCell;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, RingBufferBuilder, libbpf_sys};
+
+const OBJECT: &str = "/calls.o";
+
+/// The kernel keeps so much of a program's name.
+const NAME_MAX: usize = 15;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// What to run meanwhile
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+pub fn calls(arguments: &Arguments) -> Result<ExitCode> {
+    let mut object = ObjectBuilder::default().open_file(Path::new(OBJECT))?;
+    let targets = aim(&mut object)?;
+    let mut object = object.load().context("cannot load the programs")?;
+    drop(targets);
+    let links = attach(&mut object)?;
+
+    let (program, rest) = arguments.command.split_first().context("no command")?;
+    let status = Command::new(program).args(rest).status();
+    // Whoever ended is told of a little later.
+    std::thread::sleep(Duration::from_millis(200));
+    drop(links);
+    for [task, callback] in noted(&object)? {
+        println!("{task} {callback}");
+    }
+    let status = status.with_context(|| format!("cannot run {program}"))?;
+    ensure!(status.success(), "{program} failed: {status}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// At the programs of the scheduler that have the same names, which have to be open until all is
+/// loaded.
+fn aim(object: &mut OpenObject) -> Result<Vec<OwnedFd>> {
+    let mut targets = Vec::new();
+    for mut program in object.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let short = name.get(..NAME_MAX).unwrap_or(&name);
+        let target = running_program(short)?;
+        program
+            .set_attach_target(target.as_raw_fd(), Some(name.clone()))
+            .with_context(|| format!("cannot aim at {name}"))?;
+        targets.push(target);
+    }
+    Ok(targets)
+}
+
+fn running_program(name: &str) -> Result<OwnedFd> {
+    let mut all = ProgInfoIter::default();
+    let found = all.find(|program| program.name.to_string_lossy() == name);
+    let id = found.with_context(|| format!("no program {name} runs"))?.id;
+    // SAFETY: the call touches no memory, and the result is a descriptor that nobody owns yet.
+    unsafe {
+        let fd = libbpf_sys::bpf_prog_get_fd_by_id(id);
+        ensure!(fd >= 0, "cannot open the program {name}: error {fd}");
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+fn attach(object: &mut Object) -> Result<Vec<Link>> {
+    let attach = |program: libbpf_rs::ProgramMut<'_>| {
+        let name = program.name().to_string_lossy().into_owned();
+        program.attach().with_context(|| format!("cannot attach to {name}"))
+    };
+    object.progs_mut().map(attach).collect()
+}
+
+fn noted(object: &Object) -> Result<Vec<[String; 2]>> {
+    let map = object.maps().find(|map| map.name() == "calls").context("there is no map")?;
+    let all = RefCell::new(Vec::new());
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&map, |bytes: &[u8]| {
+        let text = |bytes: &[u8]| {
+            let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+            String::from_utf8_lossy(name).into_owned()
+        };
+        let (task, callback) = bytes.split_at(bytes.len() / 2);
+        all.borrow_mut().push([text(task), text(callback)]);
+        0
+    })?;
+    builder.build()?.consume()?;
+    Ok(all.into_inner())
+}
