@@ -13,12 +13,16 @@
  * Mechanism. The controller counts demand in CPUs: AVX work that ran, and AVX
  * work that waited, over the time that passed, as an average over a window. It
  * grows when AVX work waits longer than the policy wants, to what the demand
- * says and by one core at least. It shrinks by one core when the demand would
- * fill those that remain to no more than a part, has done so all through the
- * dwell time, and nobody waits. The gap between the two and the dwell time bound
- * the number of changes whatever the load does: between any two that shrink lies
- * a dwell time, and each growth needs either more demand than ever since or a
- * shrinking before it.
+ * says and by one core at least, and by more the more often in a row. It shrinks
+ * when it was larger than necessary all through the dwell time: to what would have
+ * been enough at the worst moment of that time, where each would have been used to no
+ * more than a part. The gap between the two and the dwell time bound the number of
+ * changes whatever the load does.
+ *
+ * How long to wait before cores are given back depends on how soon they are needed
+ * again, which is learnt: where the set had to grow soon after it shrank, the dwell time
+ * is doubled, up to a bound, and halved again after a minute without regrets. So a load
+ * that ends frees its cores at once, and one that comes in bursts keeps them.
  *
  * The first AVX core is not sized but given, to whoever runs AVX work; who hears
  * of it before does not wait for the next look: see first_need().
@@ -47,6 +51,10 @@ struct avx_sizing {
 	u64 now;       /* the sum of all times that elapsed */
 	u64 grown_at;  /* when the set grew the last time */
 	u64 needed_at; /* when it was too small to lose a core, or lost one */
+	u64 peak;      /* the largest demand since then, in CPU_BUSY */
+	u64 shrunk_at; /* when it lost one the last time, or 0 */
+	u64 patience;  /* how long it takes to lose one, */
+	u64 learnt_at; /* ... and when that was decided */
 	u64 total;     /* moving averages, in CPU_BUSY: of what ran, */
 	u64 avx;       /* ... of AVX work that ran, */
 	u64 demand;    /* ... and of AVX work that ran or waited */
@@ -102,31 +110,73 @@ static __always_inline bool is_too_small(const struct avx_sizing *sizing,
 	       cpus_for(sizing->demand, policy->grow_fill) > sizing->nr_avx;
 }
 
-/* Whether one core less would do; the last one goes when there is no work at all. */
-static __always_inline bool is_too_large(const struct avx_sizing *sizing,
-					 const struct avx_policy *policy,
-					 const struct avx_demand *demand)
+/* What would do if demand were always @peak. */
+static __always_inline u32 enough_for(u64 peak, const struct avx_policy *policy,
+				      const struct avx_demand *demand)
 {
-	u32 granule = at_least_one(demand->granule);
-
-	if (sizing->nr_avx <= granule)
-		return !demand->avx_ns && !demand->nr_waits && !demand->wait_ns;
-	return cpus_for(sizing->demand, policy->shrink_fill) <= sizing->nr_avx - granule;
+	return round_up_to_cores(cpus_for(peak, policy->shrink_fill), demand);
 }
 
 /*
  * In a closed system everybody waits while there are too few cores, and the
- * demand seems to be that of all tasks. So the set grows by a quarter at most,
- * and looks whether that was enough.
+ * demand seems to be that of all tasks. So the set grows by a quarter at first,
+ * and looks whether that was enough; if it was not it doubles.
  */
 static __always_inline u32 one_step_larger(const struct avx_sizing *sizing,
 					   const struct avx_policy *policy,
 					   const struct avx_demand *demand)
 {
-	u64 step = at_least_one(sizing->nr_avx / 4);
+	bool is_again =
+		sizing->grown_at && sizing->now - sizing->grown_at <= 2 * policy->grow_dwell_ns;
+	u64 step = is_again ? sizing->nr_avx : at_least_one(sizing->nr_avx / 4);
 	u64 needed = cpus_for(sizing->demand, policy->grow_fill);
 
 	return round_up_to_cores(at_most(needed, sizing->nr_avx + step), demand);
+}
+
+/* What is needed so soon after it was given back was given back too soon. */
+#define REGRET_NS (1000 * 1000 * 1000ULL)
+#define FORGET_NS (60 * REGRET_NS)
+
+static __always_inline void regret(struct avx_sizing *sizing)
+{
+	if (!sizing->shrunk_at || sizing->now - sizing->shrunk_at > REGRET_NS)
+		return;
+	sizing->patience *= 2;
+	sizing->learnt_at = sizing->now;
+	sizing->shrunk_at = 0;
+}
+
+/* How long cores have to be unnecessary. */
+static __always_inline u64 patience(struct avx_sizing *sizing, const struct avx_policy *policy)
+{
+	if (sizing->now - sizing->learnt_at > FORGET_NS) {
+		sizing->patience /= 2;
+		sizing->learnt_at = sizing->now;
+	}
+	sizing->patience = at_least(at_most(sizing->patience, policy->shrink_dwell_max_ns),
+				    policy->shrink_dwell_ns);
+	return sizing->patience;
+}
+
+static __always_inline bool is_idle(const struct avx_demand *demand)
+{
+	return !demand->avx_ns && !demand->nr_waits && !demand->wait_ns;
+}
+
+/* A task needs an AVX core now, perhaps between two looks: how many are there to be. */
+static __always_inline u32 first_need(struct avx_sizing *sizing, const struct avx_policy *policy,
+				      const struct avx_demand *demand)
+{
+	bool is_fixed = policy->sizing == SIZING_STATIC || policy->sizing == SIZING_LIST;
+
+	if (!sizing->nr_avx && !is_fixed) {
+		regret(sizing);
+		sizing->nr_avx = round_up_to_cores(1, demand);
+		sizing->needed_at = sizing->now;
+		sizing->peak = 0;
+	}
+	return sizing->nr_avx;
 }
 
 static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
@@ -135,24 +185,37 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 {
 	u64 sample = cpus_busy(demand->avx_ns + demand->wait_ns, demand->elapsed_ns);
 	u64 weight = AVX_WHOLE * demand->elapsed_ns / (demand->elapsed_ns + policy->window_ns);
-	u32 nr_avx = sizing->nr_avx, granule = at_least_one(demand->granule);
+	u32 nr_avx = sizing->nr_avx, enough;
 
 	sizing->demand = moving_average(sizing->demand, sample, weight);
-	if (!is_too_large(sizing, policy, demand))
+	/* Of the least work there is some: the last core goes when there is none. */
+	sample = is_idle(demand) ? 0 : at_least_one(sample);
+	sizing->peak = at_least(sizing->peak, sample);
+	if (enough_for(sample, policy, demand) >= nr_avx) {
 		sizing->needed_at = sizing->now;
+		sizing->peak = 0;
+	}
 
 	if (!nr_avx && demand->avx_ns)
-		return round_up_to_cores(1, demand);
+		return first_need(sizing, policy, demand);
 	if (is_too_small(sizing, policy, demand)) {
-		if (sizing->now - sizing->grown_at < policy->grow_dwell_ns)
+		u32 larger;
+
+		if (sizing->grown_at && sizing->now - sizing->grown_at < policy->grow_dwell_ns)
 			return nr_avx;
+		larger = one_step_larger(sizing, policy, demand);
+		regret(sizing);
 		sizing->grown_at = sizing->now;
-		return one_step_larger(sizing, policy, demand);
+		return larger;
 	}
-	if (sizing->now - sizing->needed_at < policy->shrink_dwell_ns)
+	if (sizing->now - sizing->needed_at < patience(sizing, policy))
 		return nr_avx;
+	enough = enough_for(sizing->peak, policy, demand);
+	sizing->demand = at_most(sizing->demand, sizing->peak);
 	sizing->needed_at = sizing->now;
-	return nr_avx > granule ? nr_avx - granule : 0;
+	sizing->shrunk_at = sizing->now;
+	sizing->peak = 0;
+	return enough;
 }
 
 /* A regular look: how many CPUs are to be AVX cores from now on. */
@@ -175,19 +238,6 @@ static __always_inline u32 size_avx_set(struct avx_sizing *sizing, const struct 
 		break;
 	default:
 		sizing->nr_avx = size_by_demand(sizing, policy, demand);
-	}
-	return sizing->nr_avx;
-}
-
-/* A task needs an AVX core now, between two looks: how many are there to be. */
-static __always_inline u32 first_need(struct avx_sizing *sizing, const struct avx_policy *policy,
-				      const struct avx_demand *demand)
-{
-	bool is_fixed = policy->sizing == SIZING_STATIC || policy->sizing == SIZING_LIST;
-
-	if (!sizing->nr_avx && !is_fixed) {
-		sizing->nr_avx = round_up_to_cores(1, demand);
-		sizing->needed_at = sizing->now;
 	}
 	return sizing->nr_avx;
 }

@@ -27,6 +27,10 @@ struct Sizing {
     now: u64,
     grown_at: u64,
     needed_at: u64,
+    peak: u64,
+    shrunk_at: u64,
+    patience: u64,
+    learnt_at: u64,
     total: u64,
     avx: u64,
     demand: u64,
@@ -216,6 +220,39 @@ fn a_step_is_met_at_once_and_kept() {
     let fall = machine.run(SECOND);
     assert_eq!(machine.sizing.nr_avx, 0, "{fall:?}");
     assert!(fall.changes <= 4);
+}
+
+/// From nothing to 30 % of the machine, and back.
+#[test]
+fn a_step_is_settled_within_fifty_milliseconds() {
+    let mut machine = Machine::new(policy::standard(), 20, 2);
+    machine.threads(60, SCALAR, WIDE);
+    machine.run(50 * MS);
+    let early = machine.sizing.nr_avx;
+    machine.run(SECOND);
+    assert!(early.abs_diff(machine.sizing.nr_avx) <= 2, "{early}, and then {:?}", machine.sizing);
+    machine.threads(0, SCALAR, WIDE);
+    machine.run(50 * MS);
+    assert_eq!(machine.sizing.nr_avx, 0);
+}
+
+/// Bursts that come back after 99 ms keep their core; a minute later that is not so sure any
+/// more, and after some of them it is forgotten.
+#[test]
+fn what_was_needed_again_is_given_back_later() {
+    let mut machine = Machine::new(policy::standard(), 16, 1);
+    machine.threads(1, 99 * MS, MS);
+    machine.run(2 * SECOND + 2 * MS);
+    let size_after = |machine: &mut Machine, pause| {
+        machine.threads(0, SCALAR, WIDE);
+        machine.run(pause);
+        machine.sizing.nr_avx
+    };
+    assert_eq!(size_after(&mut machine, 90 * MS), 1);
+
+    machine.threads(1, STEP, 90 * STEP);
+    machine.run(300 * SECOND);
+    assert_eq!(size_after(&mut machine, 50 * MS), 0);
 }
 
 #[test]

@@ -30,8 +30,9 @@ pub fn standard() -> avx_policy {
         shrink_fill: 512,
         window_ns: 50 * MS,
         wait_target_ns: 200 * US,
-        grow_dwell_ns: 20 * MS,
-        shrink_dwell_ns: 200 * MS,
+        grow_dwell_ns: 10 * MS,
+        shrink_dwell_ns: 20 * MS,
+        shrink_dwell_max_ns: 2 * S,
         placement: intf::avx_placement_method_PLACEMENT_PACK.into(),
         return_method: intf::avx_return_method_RETURN_ADAPTIVE.into(),
         avx_slice_ns: 20 * MS,
@@ -120,7 +121,18 @@ pub static KNOBS: &[Knob] = &[
     knob!("window", window_ns, Time(MS..=S), "over how long demand is averaged"),
     knob!("wait-target", wait_target_ns, Time(0..=100 * MS), "how long AVX work may wait"),
     knob!("grow-dwell", grow_dwell_ns, Time(0..=10 * S), "least time between two growths"),
-    knob!("shrink-dwell", shrink_dwell_ns, Time(0..=10 * S), "least time before one core less"),
+    knob!(
+        "shrink-dwell",
+        shrink_dwell_ns,
+        Time(0..=10 * S),
+        "for how long AVX cores must not have been needed to be given back, at first"
+    ),
+    knob!(
+        "shrink-dwell-max",
+        shrink_dwell_max_ns,
+        Time(0..=10 * S),
+        "... and at most, for it doubles where they are soon needed again"
+    ),
     knob!(
         "placement",
         placement,
