@@ -158,7 +158,7 @@ fn any_step() -> impl Strategy<Value = String> {
 fn any_workload() -> impl Strategy<Value = String> {
     let steps = prop::collection::vec(any_step(), 1..6);
     let rounds = prop::option::of(1u32..50);
-    (steps, 1u32..20, rounds, 0u32..3000).prop_map(|(steps, threads, rounds, rate)| {
+    (steps, 1u32..20, rounds, 100u32..3000).prop_map(|(steps, threads, rounds, rate)| {
         let rounds = rounds.map_or(String::new(), |rounds| format!("rounds = {rounds}\n"));
         let work = "{ work = \"light512\", us = 50 }";
         format!(
