@@ -78,10 +78,7 @@ pub fn run(command: &Command) -> Result<()> {
             print(&policy::file_of(&named::named(name)?.policy()?))
         }
         Command::Show { name: None, .. } => show(),
-        Command::Use { policy, how } => {
-            let settings = policy::settings(&policy::load(policy)?);
-            change(What::Use(settings.iter().map(Setting::text).collect()), how)
-        }
+        Command::Use { policy, how } => change(What::to(&policy::load(policy)?), how),
         Command::Set { settings, how } => change(What::Set(settings.clone()), how),
         Command::Diff { policy } => {
             let other = policy::load(policy)?;

@@ -44,11 +44,17 @@ fn it_shows_what_is_so() -> Result<()> {
              screen >/tmp/wide
 
              tmux resize-window -t it -x 40 -y 10
-             await 'interval$'
+             await 'the CPU has no$'
              screen >/tmp/narrow
              echo 0 >/sys/devices/system/cpu/cpu1/online
              await '^offline x$'
              await 'AVX cores: 2 of 3'
+             press p
+             await '^5  observe'
+             press 5
+             await 'AVX cores: 0 of 3  policy 3'
+             press p u
+             await 'AVX cores: 2 of 3  policy 4'
              stop_scheduler
              await '^trying again: no scheduler'
              press h

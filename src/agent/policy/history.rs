@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::{InForce, differences, standard, turned};
+use super::{InForce, Setting, differences, settings, standard, turned};
 use crate::bpf::intf::avx_policy;
 
 /// For how long a policy can be on trial.
@@ -39,6 +39,13 @@ pub enum What {
     Use(Vec<String>),
     /// The policy before.
     Undo,
+}
+
+impl What {
+    /// All of this policy, whatever the defaults are where it is heard.
+    pub fn to(policy: &avx_policy) -> Self {
+        Self::Use(settings(policy).iter().map(Setting::text).collect())
+    }
 }
 
 pub struct History {

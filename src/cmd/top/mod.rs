@@ -22,10 +22,12 @@ use ratatui::crossterm::event::KeyModifiers;
 use ratatui::crossterm::event::{self, Event as Input, KeyCode, KeyEvent, KeyEventKind};
 use ratatui::widgets::Paragraph;
 
-use self::state::State;
+use self::state::{Page, State};
 use crate::agent::control::{self, Answer, Request};
 use crate::agent::events::stream::Followed;
 use crate::agent::events::{Event, Kind, Wanted};
+use crate::agent::policy::history::{Change, What};
+use crate::agent::policy::named::NAMED;
 use crate::agent::status::Status;
 
 /// How soon a key is noticed.
@@ -40,6 +42,16 @@ const NEWS: usize = 1000;
 enum News {
     Status(Result<Box<Status>, String>),
     Event(Event),
+    /// What became of a wish.
+    Said(String),
+}
+
+/// What a key asks for that is more than another look of the screen.
+#[derive(Debug, PartialEq)]
+enum Wish {
+    Nothing,
+    Quit,
+    Change(What),
 }
 
 pub fn run(interval: Duration) -> Result<()> {
@@ -51,13 +63,13 @@ pub fn run(interval: Duration) -> Result<()> {
     let state = State::new(interval);
     let every_ms = Arc::new(AtomicU64::new(millis(state.interval)));
     let (bring, news) = bounded(NEWS);
-    let (asker, every) = (bring.clone(), every_ms.clone());
+    let (asker, every, wisher) = (bring.clone(), every_ms.clone(), bring.clone());
     start("status", move || ask_for_ever(&asker, &every))?;
     start("events", move || follow_for_ever(&bring))?;
 
     // Whatever ends this, a panic as well, gives the terminal back as it was.
     let mut terminal = ratatui::try_init().context("cannot take over the terminal")?;
-    let result = show(&mut terminal, state, &news, &every_ms, &shutdown);
+    let result = show(&mut terminal, state, (&news, &wisher), &every_ms, &shutdown);
     ratatui::restore();
     result
 }
@@ -116,7 +128,7 @@ fn follow(bring: &Sender<News>) -> Result<()> {
 fn show(
     terminal: &mut DefaultTerminal,
     mut state: State,
-    news: &Receiver<News>,
+    (news, wisher): (&Receiver<News>, &Sender<News>),
     every_ms: &AtomicU64,
     shutdown: &AtomicBool,
 ) -> Result<()> {
@@ -128,6 +140,7 @@ fn show(
             match it {
                 News::Status(answer) => state.hear(answer.map(|status| *status)),
                 News::Event(event) => state.note(&event),
+                News::Said(line) => state.say(line),
             }
         }
         if is_stale {
@@ -139,30 +152,62 @@ fn show(
             continue;
         }
         is_stale = true;
-        if let Input::Key(key) = event::read().context("cannot read the keyboard")?
-            && is_last(&mut state, key)
-        {
-            break;
+        if let Input::Key(key) = event::read().context("cannot read the keyboard")? {
+            match wish_of(&mut state, key)? {
+                Wish::Nothing => {}
+                Wish::Quit => break,
+                Wish::Change(what) => change(what, wisher.clone())?,
+            }
         }
         every_ms.store(millis(state.interval), Ordering::Relaxed);
     }
     Ok(())
 }
 
-/// What a key does; whether it was the last one.
-fn is_last(state: &mut State, key: KeyEvent) -> bool {
+/// What a key does. A policy takes two of them, so that none is changed by mistake.
+fn wish_of(state: &mut State, key: KeyEvent) -> Result<Wish> {
     if key.kind == KeyEventKind::Release {
-        return false;
+        return Ok(Wish::Nothing);
     }
     match key.code {
-        KeyCode::Char('q') => return true,
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
-        KeyCode::Char('h' | '?') => state.shows_help = !state.shows_help,
+        KeyCode::Char('q') => return Ok(Wish::Quit),
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+            return Ok(Wish::Quit);
+        }
+        KeyCode::Char('h' | '?') => state.turn_to(Page::Help),
+        KeyCode::Char('p') => state.turn_to(Page::Policies),
         KeyCode::Char('+') => state.faster(),
         KeyCode::Char('-') => state.slower(),
+        KeyCode::Char(key) if state.page == Page::Policies => {
+            if let Some(what) = chosen(key)? {
+                state.page = Page::All;
+                return Ok(Wish::Change(what));
+            }
+        }
         _ => {}
     }
-    false
+    Ok(Wish::Nothing)
+}
+
+/// By a key of the page of policies.
+fn chosen(key: char) -> Result<Option<What>> {
+    if key == 'u' {
+        return Ok(Some(What::Undo));
+    }
+    let nth = key.to_digit(10).and_then(|digit| digit.checked_sub(1));
+    let named = nth.and_then(|nth| NAMED.get(nth as usize));
+    named.map(|it| Ok(What::to(&it.policy()?))).transpose()
+}
+
+/// The screen does not wait for the answer. That a policy is in force is told as an event.
+fn change(what: What, bring: Sender<News>) -> Result<()> {
+    start("another policy", move || {
+        let change = Change { what, dry_run: false, revert_after: None };
+        if let Err(error) = control::ask(&Request::Change(change)) {
+            // Nobody listens any more if the screen is gone.
+            let _ = bring.send(News::Said(format!("nothing has changed: {error:#}")));
+        }
+    })
 }
 
 fn draw(terminal: &mut DefaultTerminal, state: &State, colours: bool) -> Result<()> {

@@ -44,6 +44,15 @@ pub struct Rates {
     pub cgroups: Vec<(String, f64)>,
 }
 
+/// What is on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    All,
+    Help,
+    /// To choose one of them.
+    Policies,
+}
+
 #[derive(Debug)]
 pub struct State {
     pub status: Option<Status>,
@@ -53,7 +62,7 @@ pub struct State {
     pub trouble: Option<String>,
     pub events: VecDeque<String>,
     pub interval: Duration,
-    pub shows_help: bool,
+    pub page: Page,
 }
 
 impl State {
@@ -65,7 +74,7 @@ impl State {
             trouble: None,
             events: VecDeque::new(),
             interval: interval.clamp(INTERVAL_MIN, INTERVAL_MAX),
-            shows_help: false,
+            page: Page::All,
         }
     }
 
@@ -83,10 +92,19 @@ impl State {
     }
 
     pub fn note(&mut self, event: &Event) {
+        self.say(event.to_string().trim_start().to_owned());
+    }
+
+    pub fn say(&mut self, line: String) {
         if self.events.len() == EVENTS_KEPT {
             self.events.pop_front();
         }
-        self.events.push_back(event.to_string().trim_start().to_owned());
+        self.events.push_back(line);
+    }
+
+    /// There, or back if it is there.
+    pub fn turn_to(&mut self, page: Page) {
+        self.page = if self.page == page { Page::All } else { page };
     }
 
     pub fn faster(&mut self) {

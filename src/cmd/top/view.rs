@@ -8,16 +8,18 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
 use super::map;
-use super::state::State;
+use super::state::{Page, State};
+use crate::agent::policy::named::NAMED;
 use crate::agent::status::{Status, Waits};
 
-const KEYS: &str = "q quit  h help  +/- interval";
+const KEYS: &str = "q quit  h help  p policy";
 
-const HELP: [&str; 9] = [
+const HELP: [&str; 10] = [
     "A a  an AVX core, busy or idle",
     "S s  a scalar CPU, busy or idle",
     "x    a CPU that is offline",
     "+ -  look more often, or less often",
+    "p    choose another policy",
     "h ?  this help, and back",
     "q    quit, as ^C does",
     "Waits are those of the last interval.",
@@ -48,16 +50,28 @@ pub fn screen(state: &State, width: u16, height: u16, colours: bool) -> Vec<Line
     let (width, height) = (usize::from(width), usize::from(height));
     let footer = footer(state, width);
     let room = height.saturating_sub(1);
-    let mut lines = if state.shows_help {
-        HELP.iter().map(|line| Line::raw(*line)).collect()
-    } else {
-        body(state, width, room, colours)
+    let mut lines = match state.page {
+        Page::Help => HELP.iter().map(|line| Line::raw(*line)).collect(),
+        Page::Policies => policies(state),
+        Page::All => body(state, width, room, colours),
     };
     lines.truncate(room);
     lines.resize(room, Line::default());
     lines.push(footer);
     lines.truncate(height);
     lines
+}
+
+/// What the keys of this page stand for.
+fn policies(state: &State) -> Vec<Line<'static>> {
+    let in_force = state
+        .status
+        .as_ref()
+        .map_or_else(String::new, |status| format!("policy {} is in force; ", status.generation));
+    let head = format!("{in_force}another one:");
+    let rows = (1..).zip(NAMED).map(|(key, it)| format!("{key}  {:14} {}", it.name, it.purpose));
+    let rest = ["u  undo the last change", "p  back, and nothing changes"].map(str::to_owned);
+    iter::once(head).chain(rows).chain(rest).map(Line::raw).collect()
 }
 
 fn footer(state: &State, width: usize) -> Line<'static> {

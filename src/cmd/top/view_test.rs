@@ -11,9 +11,11 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 use ratatui::widgets::Paragraph;
 
-use super::state::{Cell, Place, State};
-use super::{is_last, map, view};
+use super::state::{Cell, Page, Place, State};
+use super::{Wish, map, view, wish_of};
 use crate::agent::events::Event;
+use crate::agent::policy::history::What;
+use crate::agent::policy::named;
 use crate::agent::status::{Book, Cgroup, Cpu, Status, Waits};
 
 /// A machine of two nodes with hyperthreads, after so many seconds. The last core of it is an
@@ -116,7 +118,7 @@ fn a_screen_of_80_columns_shows_everything() {
             "",
             "",
             "",
-            "q quit  h help  +/- interval  every 1.00s",
+            "q quit  h help  p policy  every 1.00s",
         ]
     );
 }
@@ -136,7 +138,7 @@ fn a_screen_of_40_columns_and_10_rows_is_readable() {
             "waits          p50       p99       of",
             "avx         <1.0µs    <2.0µs      204",
             "2.500000 policy 2 is in force: avx-cpus=",
-            "q quit  h help  +/- interval",
+            "q quit  h help  p policy  every 1.00s",
         ]
     );
 }
@@ -153,7 +155,10 @@ fn many_cpus_share_letters() {
 #[test]
 fn who_goes_away_is_missed_and_what_is_known_stays() {
     let mut state = State::new(Duration::from_secs(1));
-    assert_eq!(text(&state, 40, 3), ["asking the scheduler", "", "q quit  h help  +/- interval"]);
+    assert_eq!(
+        text(&state, 40, 3),
+        ["asking the scheduler", "", "q quit  h help  p policy  every 1.00s"]
+    );
     state.hear(Err("no scheduler listens".to_owned()));
     assert_eq!(text(&state, 40, 3)[0], "trying again: no scheduler listens");
 
@@ -184,19 +189,39 @@ fn colours_are_there_if_wanted() {
     assert_eq!(coloured[0], plain);
 }
 
+fn press(state: &mut State, key: char) -> Wish {
+    wish_of(state, KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)).unwrap()
+}
+
 #[test]
 fn keys_do_what_the_help_says() {
     let mut state = watched(8);
-    let mut press = |key| is_last(&mut state, KeyEvent::new(key, KeyModifiers::NONE));
-    assert!(!press(KeyCode::Char('h')) && press(KeyCode::Char('q')));
+    assert_eq!((press(&mut state, 'h'), press(&mut state, 'q')), (Wish::Nothing, Wish::Quit));
     assert!(text(&state, 40, 12)[0].starts_with("A a  an AVX core"));
-    is_last(&mut state, KeyEvent::new(KeyCode::Char('?'), KeyModifiers::NONE));
+    press(&mut state, '?');
     assert!(text(&state, 40, 12)[0].starts_with("scx_avxspec"));
     for (key, interval) in [('+', 500), ('+', 250), ('+', 250), ('-', 500), ('-', 1000)] {
-        is_last(&mut state, KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+        press(&mut state, key);
         assert_eq!(state.interval, Duration::from_millis(interval));
     }
-    assert!(is_last(&mut state, KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
+    let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(wish_of(&mut state, interrupt).unwrap(), Wish::Quit);
+}
+
+#[test]
+fn a_policy_is_chosen_by_two_keys() {
+    let mut state = watched(8);
+    assert_eq!((press(&mut state, '2'), press(&mut state, 'u')), (Wish::Nothing, Wish::Nothing));
+    press(&mut state, 'p');
+    let page = text(&state, 40, 12);
+    assert_eq!(page[0], "policy 3 is in force; another one:");
+    assert!(page[2].starts_with("2  fault-migrate"), "{page:?}");
+    assert_eq!(press(&mut state, '9'), Wish::Nothing);
+    let expected = What::to(&named::named("fault-migrate").unwrap().policy().unwrap());
+    assert_eq!(press(&mut state, '2'), Wish::Change(expected));
+    assert!(text(&state, 40, 12)[0].starts_with("scx_avxspec"));
+    press(&mut state, 'p');
+    assert_eq!(press(&mut state, 'u'), Wish::Change(What::Undo));
 }
 
 fn place() -> impl Strategy<Value = Place> {
@@ -223,11 +248,11 @@ proptest! {
         height in 1..100u16,
         nr_cpus in 0..600u32,
         trouble in any::<bool>(),
-        help in any::<bool>(),
+        page in prop_oneof![Just(Page::All), Just(Page::Help), Just(Page::Policies)],
         colours in any::<bool>(),
     ) {
         let mut state = watched(nr_cpus);
-        state.shows_help = help;
+        state.page = page;
         if trouble {
             state.hear(Err("gone".to_owned()));
         }
