@@ -30,17 +30,22 @@ fn it_shows_what_is_so() -> Result<()> {
              is_coloured() {
                  tmux capture-pane -e -p -t it | grep -q \"$escape\\[[0-9;]*[34][0-8]\"
              }
+             has_cores() {
+                 screen | sed -n 's/^node 0 cache 0 //p' | tr -cd aA | grep -qx \"[aA]\\{$1\\}\"
+             }
+             # Which CPUs they are depends on what ran where.
+             await_cores() { wait_until 60 has_cores $1 || { screen >&2; fail no $1 cores; }; }
              start() { start_scheduler --force --set sizing=static --set avx-cpus=1; }
 
              start
              tmux -f /dev/null new-session -d -s it -x 80 -y 24 || fail no terminal
              press 'stty -g >/tmp/before; scx_avxspec top; echo status=$?; stty -g >/tmp/after' Enter
              await 'AVX cores: 1 of 4'
-             await '^node 0 cache 0 [Ss] [Ss] [Ss] [Aa]$'
+             await_cores 1
              is_coloured || fail no colours
              scx_avxspec policy set avx-cpus=2 >&2
              await 'policy 2 is in force: avx-cpus=2'
-             await '^node 0 cache 0 [Ss] [Ss] [Aa] [Aa]$'
+             await_cores 2
              screen >/tmp/wide
 
              tmux resize-window -t it -x 40 -y 10
