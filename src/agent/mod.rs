@@ -2,6 +2,7 @@
 //! Loads, observes and explains; schedules nothing.
 
 mod books;
+mod clocks;
 pub mod control;
 mod cpulist;
 pub mod events;

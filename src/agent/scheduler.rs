@@ -19,6 +19,7 @@ use scx_utils::{
 };
 use tracing::{debug, info, warn};
 
+use super::clocks::Clocks;
 use super::control::{Answer, Peer, Pending, Request};
 use super::events::Reader;
 use super::events::hub::Hub;
@@ -58,6 +59,8 @@ pub enum Ended {
     Restart,
 }
 
+const COMPENSATE: u64 = intf::avx_fairness_FAIRNESS_COMPENSATE as u64;
+
 pub struct Scheduler<'a> {
     skel: BpfSkel<'a>,
     /// As long as this lives, the kernel schedules with us.
@@ -66,6 +69,7 @@ pub struct Scheduler<'a> {
     /// What the CPUs had done before.
     busy_before_ns: u64,
     tier: Tier,
+    clocks: Clocks,
     places: BTreeMap<u32, intf::avx_topology>,
     hub: Arc<Hub>,
     /// While somebody follows.
@@ -89,7 +93,8 @@ impl<'a> Scheduler<'a> {
             .context("cannot open the BPF programs")?;
 
         let places = topology::places()?;
-        configure(&mut skel, &places, tier.kind, opts)?;
+        let clocks = Clocks::of_this_cpu();
+        configure(&mut skel, &places, &clocks, tier.kind, opts)?;
 
         let mut skel = scx_ops_load!(skel, avxspec, uei).context("cannot load the BPF programs")?;
         tell_places(&skel, &places)?;
@@ -108,7 +113,8 @@ impl<'a> Scheduler<'a> {
         );
         let (link, hub) = (Some(link), hub.clone());
         let reader = None;
-        let mut it = Self { skel, link, started, busy_before_ns, tier, places, hub, reader };
+        let mut it =
+            Self { skel, link, started, busy_before_ns, tier, clocks, places, hub, reader };
         it.tell_followers()?;
         Ok(it)
     }
@@ -294,6 +300,8 @@ impl<'a> Scheduler<'a> {
             tier: self.tier.name().to_owned(),
             why: self.tier.why.to_owned(),
             generation: in_force.generation,
+            compensates: in_force.policy.fairness == COMPENSATE,
+            clocks: self.clocks.to_string(),
             runs_for_s: seconds(metrics.interval_ns),
             busy_s: seconds(metrics.run_ns),
             avx_s: seconds(metrics.avx_ns),
@@ -314,6 +322,7 @@ impl<'a> Scheduler<'a> {
             sums: self.sums(&roles)?,
             now: Now {
                 tier: self.tier.name(),
+                clocks: self.clocks.to_string(),
                 generation: history.in_force().generation,
                 policy_refusals: history.refusals(),
                 policy_reverts: history.reverts(),
@@ -335,9 +344,7 @@ impl<'a> Scheduler<'a> {
             counters: self.now()?.with(&per_cpu),
             waits: status::waits_of(&per_cpu),
             as_avx_core_ns: roles.iter().map(as_avx_core).collect(),
-            cgroups: books::cgroups(&self.skel)
-                .map(|(id, book)| (id, Work { avx_ns: book.avx_ns, scalar_ns: book.scalar_ns }))
-                .collect(),
+            cgroups: books::cgroups(&self.skel).map(|(id, book)| (id, Work::of(&book))).collect(),
         })
     }
 
@@ -395,6 +402,7 @@ fn log_change(who: &impl Display, old: &InForce, new: &InForce, until: &str) {
 fn configure(
     skel: &mut OpenBpfSkel<'_>,
     places: &BTreeMap<u32, intf::avx_topology>,
+    clocks: &Clocks,
     tier: intf::avx_tier,
     opts: &LoadOpts,
 ) -> Result<()> {
@@ -404,14 +412,21 @@ fn configure(
     rodata.nr_cpu_ids = nr_cpu_ids;
     rodata.cpus_per_core = places.values().map(|place| place.core_cpus).max().unwrap_or(1);
     let llcs: BTreeSet<u32> = places.values().map(|place| place.llc).collect();
+    let nodes: BTreeSet<u32> = places.values().map(|place| place.node).collect();
+    rodata.nr_nodes = u32::try_from(nodes.len()).context("too many nodes")?;
     rodata.nr_llcs = u32::try_from(llcs.len()).context("too many caches")?;
     rodata.tier = tier;
+    rodata.clocks.nr_steps = clocks.known.nr_steps;
+    for (to, from) in rodata.clocks.steps.iter_mut().zip(&clocks.known.steps) {
+        (to.up_to_cores, to.lost) = (from.up_to_cores, from.lost);
+    }
     rodata.checks_policies = opts.check_policies;
 
     let queues = nr_cpu_ids * intf::avx_queue_kind_NR_QUEUE_KINDS;
     skel.maps.queues.set_max_entries(queues).context("cannot size the queues")?;
     skel.maps.cpus.set_max_entries(nr_cpu_ids).context("cannot size the map of CPUs")?;
     skel.maps.cpu_roles.set_max_entries(nr_cpu_ids).context("cannot size the books of CPUs")?;
+    skel.maps.cpu_clocks.set_max_entries(nr_cpu_ids).context("cannot size the books of clocks")?;
     skel.maps.topology.set_max_entries(nr_cpu_ids).context("cannot size the topology")?;
 
     let ops = skel.struct_ops.avxspec_mut();

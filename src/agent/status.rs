@@ -41,6 +41,9 @@ pub struct Status {
     pub why: String,
     /// Of the policy.
     pub generation: u64,
+    /// Whether who loses time to low clocks pays for it, and by what that is told.
+    pub compensates: bool,
+    pub clocks: String,
     pub runs_for_s: f64,
     /// What all CPUs did, and of that what tasks did as AVX tasks and between such phases.
     pub busy_s: f64,
@@ -56,7 +59,7 @@ pub struct Status {
     pub queued: BTreeMap<String, u64>,
     /// By class.
     pub waits: BTreeMap<String, Waits>,
-    /// Those that did AVX work, the most first.
+    /// Those that did AVX work or lost time to it, the most first.
     pub cgroups: Vec<Cgroup>,
 }
 
@@ -100,6 +103,10 @@ pub struct Book {
     pub faults: BTreeMap<String, u64>,
     pub sent_to_avx: u64,
     pub sent_to_scalar: u64,
+    /// What it lost to clocks that others had made low, and need not pay for, of the time in which
+    /// that was watched: an estimate.
+    pub lost_s: f64,
+    pub watched_s: f64,
 }
 
 impl Cpu {
@@ -142,7 +149,14 @@ impl Book {
             faults: named(&VERDICTS, &book.faults),
             sent_to_avx: book.sent_to_avx,
             sent_to_scalar: book.sent_to_scalar,
+            lost_s: seconds(book.lost_ns),
+            watched_s: seconds(book.watched_ns),
         }
+    }
+
+    /// How unfair it would have been to pay for all of the time.
+    pub fn lost_share(&self) -> f64 {
+        if self.watched_s > 0.0 { self.lost_s / self.watched_s } else { 0.0 }
     }
 }
 
@@ -206,13 +220,14 @@ impl Waits {
     }
 }
 
-/// The books of whoever did AVX work, the most first, and without names: to look for these takes
+/// The books of whoever did AVX work or lost time to it, the most first, and without names: to look for these takes
 /// long.
 pub fn cgroups_of(books: impl Iterator<Item = (u64, avx_book)>) -> Vec<Cgroup> {
     let mut cgroups: Vec<Cgroup> = books
         .map(|(id, book)| Cgroup { id, path: String::new(), book: Book::new(&book) })
         .collect();
-    cgroups.sort_by(|a, b| b.book.avx_s.total_cmp(&a.book.avx_s));
+    let to_tell = |it: &Cgroup| it.book.avx_s + it.book.lost_s;
+    cgroups.sort_by(|a, b| to_tell(b).total_cmp(&to_tell(a)));
     cgroups
 }
 
@@ -269,6 +284,9 @@ impl fmt::Display for Status {
             "low clock (modelled): {:.3} s on scalar CPUs, {:.3} s on AVX cores",
             self.low_clock_on_scalar_cpus_s, self.low_clock_on_avx_cores_s
         )?;
+        if self.compensates {
+            writeln!(out, "lost time is made up for, by {}", self.clocks)?;
+        }
         for (class, waits) in &self.waits {
             if let (Some(half), Some(most)) = (waits.percentile(50), waits.percentile(99)) {
                 writeln!(
@@ -281,18 +299,20 @@ impl fmt::Display for Status {
         if !self.cgroups.is_empty() {
             writeln!(
                 out,
-                "{:>12} {:>12} {:>9} {:>9}  cgroup",
-                "AVX s", "between s", "phases", "faults"
+                "{:>12} {:>12} {:>9} {:>9} {:>9} {:>6}  cgroup",
+                "AVX s", "between s", "phases", "faults", "lost s", "lost %"
             )?;
         }
         for cgroup in self.cgroups.iter().take(CGROUPS_SHOWN) {
             writeln!(
                 out,
-                "{:12.3} {:12.3} {:9} {:9}  {}",
+                "{:12.3} {:12.3} {:9} {:9} {:9.3} {:6.2}  {}",
                 cgroup.book.avx_s,
                 cgroup.book.scalar_s,
                 cgroup.book.phases.values().sum::<u64>(),
                 cgroup.book.faults.values().sum::<u64>(),
+                cgroup.book.lost_s,
+                cgroup.book.lost_share() * 100.0,
                 cgroup.path
             )?;
         }

@@ -57,7 +57,9 @@ int BPF_PROG(avxspec_hint_given, struct bpf_map *map, void *key, void *value, u6
 	at = moment_of(p);
 	if (!follow_hint(p, tctx, &at))
 		return 0;
-	set_runs_avx(cctx, tctx->hinted, at.now);
+	if (compensates)
+		look_back(p, cctx, &at);
+	runs_as(p, tctx, cctx, tctx->hinted, at.now);
 	if (tctx->hinted != (cctx->role == ROLE_AVX))
 		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
 	return 0;

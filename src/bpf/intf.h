@@ -92,6 +92,7 @@ struct avx_topology {
 	u32 node;
 	u32 next_llc;  /* all caches in a ring */
 	u32 core_cpus; /* usable CPUs of its core */
+	u32 sibling;   /* another CPU of its core, or itself */
 	u32 online;
 	u32 usable; /* may be an AVX core: online, and not isolated */
 };
@@ -118,6 +119,34 @@ enum avx_served {
 	SERVED_NOBODY, /* AVX work is seen and counted, and nothing else is done */
 	SERVED_HINTED, /* threads that say what their work is */
 	SERVED_ALL,    /* whoever does AVX work */
+};
+
+/* What becomes of those whose clock is low because of others. */
+enum avx_fairness {
+	FAIRNESS_OFF,	     /* they pay for the time that they run */
+	FAIRNESS_COMPENSATE, /* ... less what they lose of it */
+};
+
+/* What wide vectors need, by what it costs of the clock. */
+enum avx_licence {
+	LICENCE_NONE,
+	LICENCE_1,
+	LICENCE_2,
+	NR_LICENCES,
+};
+
+/* Of a processor's clock, how much is lost at each licence (1/1024) while no more than
+ * so many cores of its package are active. */
+struct avx_clock_step {
+	u64 up_to_cores;
+	u64 lost[NR_LICENCES];
+};
+
+/* Those of this processor, by the number of cores, if they are known. */
+#define AVX_CLOCK_STEPS 8
+struct avx_clocks {
+	u64 nr_steps;
+	struct avx_clock_step steps[AVX_CLOCK_STEPS];
 };
 
 /* What is AVX work. */
@@ -221,6 +250,8 @@ struct avx_policy {
 	 * (ns); and how much of it is lost: 0 to 1024 (1/1024) */
 	u64 licence_hold_ns;
 	u64 licence_drop;
+	/* What becomes of those whose clock is low because of others: enum avx_fairness */
+	u64 fairness;
 	/* What a move costs a task, cold caches and all: 0 to 1 ms (ns) */
 	u64 move_cost_ns;
 	/* Whether programs for which AVX cores cost more than they earn are left
@@ -344,6 +375,10 @@ struct avx_habit {
 	u64 wide_at;	   /* ... as far as was seen */
 	u64 visible_until; /* its back-off */
 	u64 backoff_ns;	   /* ... how long it was */
+	/* Moving averages of samples of its code: what part of the 512-bit instructions
+	 * was light, and of all instructions heavy and of 256 bits (1/1024) */
+	u32 light512;
+	u32 heavy256;
 };
 
 /* What is known when it is to be decided whether to hide. */
@@ -379,6 +414,8 @@ struct avx_book {
 	u64 faults[NR_VERDICTS];
 	u64 sent_to_avx;    /* was asked to go to an AVX core, */
 	u64 sent_to_scalar; /* ... or away from one */
+	u64 watched_ns;	    /* ran while it was seen to that clocks are paid for, */
+	u64 lost_ns;	    /* ... and lost to clocks that others had made low */
 };
 
 /* As many bytes of an instruction as there can be, and one for good measure. */
@@ -404,7 +441,8 @@ struct task_ctx {
 	u64 generation;		  /* of the policy by which it did */
 	u64 ended_at;		  /* when its last phase ended, on the wall */
 	u64 waited_ns;		  /* beside idle CPUs, and its process was not told yet */
-	u64 booked_at;		  /* up to which running time its time is in the book */
+	u64 booked_at;		  /* up to which running time its time is in the book, */
+	u64 watched_at;		  /* ... and up to which its clock was watched */
 	bool has_news;		  /* there is something in the book that is not told */
 	struct avx_book book;	  /* what it did, */
 	struct avx_book told;	  /* ... and what of it is in the book of its cgroup */

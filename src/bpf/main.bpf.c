@@ -8,6 +8,7 @@
  */
 #include <scx/common.bpf.h>
 #include "cgroups.bpf.h"
+#include "clocks.bpf.h"
 #include "events.bpf.h"
 #include "hints.bpf.h"
 #include "quiet.bpf.h"
@@ -335,6 +336,8 @@ static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
 	cctx->sends_avx = is_avx;
 	cctx->sent_to = idle;
 	cctx->runs_avx = false;
+	if (is_avx && compensates)
+		lower_clock(p, NULL, false, scx_bpf_now());
 	tell_sent(p, is_avx ? ROLE_AVX : ROLE_SCALAR, idle);
 	return true;
 }
@@ -350,6 +353,8 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
 	struct task_ctx *tctx = cctx->runs_avx || is_wide ? lookup_task(p) : NULL;
 	struct avx_moment at;
 
+	if (cctx->runs_avx2)
+		end_avx2(cctx);
 	if (!tctx)
 		return;
 	at = accounted_moment_of(p);
@@ -357,7 +362,7 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
 		saw_wide_vectors(p, tctx, &at);
 	if (!samples_saved())
 		ends_phase(p, tctx, BOUNDARY_SWITCH, &at);
-	set_runs_avx(cctx, false, at.now);
+	runs_as(p, tctx, cctx, false, at.now);
 }
 
 /*
@@ -426,23 +431,37 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		free_an_avx_core();
 }
 
+/* While there are no AVX cores there are AVX tasks only where clocks matter. */
+static void arrive_without_avx_cores(struct task_struct *p, struct cpu_ctx *cctx)
+{
+	const struct task_ctx *tctx = lookup_task(p);
+	bool is_avx = tctx && tctx->habit.class == CLASS_AVX;
+
+	if (is_avx || cctx->runs_avx)
+		runs_as(p, tctx, cctx, is_avx, scx_bpf_now());
+}
+
 /*
- * What the CPU is to this task, and what it may see there. While there are no AVX
- * cores there is no AVX task, and the next tick is early enough for the rest; who was
- * sent here comes as it was there.
+ * What the CPU is to this task, and what it may see there. Without AVX cores the next
+ * tick is early enough for the latter; who was sent here comes as it was there.
  */
 static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 {
 	bool was_sent = cctx->coming == (u64)p, is_avx = cctx->avx_is_coming;
 	struct avx_moment at = { .ran = p->se.sum_exec_runtime };
-	struct task_ctx *tctx;
+	struct task_ctx *tctx = NULL;
 
 	cctx->coming = 0;
 	cctx->started_at = 0;
 	if (samples_saved() && !was_sent)
 		learn_from_saved(p);
-	if (!nr_avx_cpus && !cctx->runs_avx)
+	if (cctx->runs_avx2)
+		end_avx2(cctx);
+	if (!nr_avx_cpus) {
+		if (compensates || cctx->runs_avx)
+			arrive_without_avx_cores(p, cctx);
 		return;
+	}
 
 	/* Who was sent may as well have run here since it left: a clock is expensive. */
 	at.now = was_sent ? cctx->coming_since : scx_bpf_now();
@@ -461,7 +480,7 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 			stat_add(in_place, 1);
 		hide_or_show(p, tctx, &at);
 	}
-	set_runs_avx(cctx, is_avx, at.now);
+	runs_as(p, tctx, cctx, is_avx, at.now);
 	set_misused(cctx, is_misuse(p, cctx));
 	if (is_avx)
 		stat_add(avx_waits, 1);
@@ -495,6 +514,8 @@ static void look_at(struct task_struct *p)
 	if (!tctx || !cctx)
 		return;
 	at = moment_of(p);
+	if (compensates)
+		look_back(p, cctx, &at);
 	if (tctx->quiet_until && at.ran >= tctx->quiet_until)
 		end_quiet(p, tctx);
 	if (uses_wide_vectors(p))
@@ -505,7 +526,11 @@ static void look_at(struct task_struct *p)
 		ends_phase(p, tctx, BOUNDARY_TICK, &at);
 	if (tctx->habit.class == CLASS_AVX)
 		reconsider(p, tctx, &at);
-	set_runs_avx(cctx, tctx->habit.class == CLASS_AVX, at.now);
+	if (compensates)
+		learn_from_tick(p, tctx);
+	runs_as(p, tctx, cctx, tctx->habit.class == CLASS_AVX, at.now);
+	if (counts_avx2)
+		find_avx2(p, tctx, cctx, came_at(cctx, &at));
 	hide_or_show(p, tctx, &at);
 	if (belongs_elsewhere(p, cctx))
 		scx_bpf_task_set_slice(p, 0);
@@ -589,7 +614,7 @@ static void goes_to_others(void)
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 
 	if (cctx && cctx->runs_avx)
-		set_runs_avx(cctx, false, scx_bpf_now());
+		runs_as(NULL, NULL, cctx, false, scx_bpf_now());
 }
 
 /*

@@ -20,6 +20,8 @@ mod books_test;
 #[cfg(test)]
 mod class_test;
 #[cfg(test)]
+mod compensation_test;
+#[cfg(test)]
 mod decisions_test;
 #[cfg(test)]
 mod decode_test;

@@ -6,6 +6,7 @@
  */
 #include "books.bpf.h"
 #include "class.bpf.h"
+#include "compensation.bpf.h"
 #include "decode.bpf.h"
 #include "elf.bpf.h"
 #include "fairness.bpf.h"
@@ -278,4 +279,54 @@ u32 avx_judge_worth(struct avx_worth *worth, const struct avx_policy *policy, u6
 bool avx_is_left_alone(const struct avx_worth *worth, u64 now)
 {
 	return is_left_alone(worth, now);
+}
+
+void avx_hold_goes_on(struct avx_hold *hold, u64 task, u64 now)
+{
+	hold_goes_on(hold, task, now);
+}
+
+void avx_hold_runs_out(struct avx_hold *hold, u64 now, u64 hold_ns)
+{
+	hold_runs_out(hold, now, hold_ns);
+}
+
+u64 avx_suffered(const struct avx_hold *own, const struct avx_hold *beside, u64 task, u64 from,
+		 u64 to)
+{
+	return suffered(own, beside, task, from, to);
+}
+
+u64 avx_lost_to_clocks(const struct avx_clock_step *step, u64 at_licence_1, u64 at_licence_2,
+		       bool needs_licence_1)
+{
+	return lost_to_clocks(step, at_licence_1, at_licence_2, needs_licence_1);
+}
+
+u64 avx_given_back(const struct avx_clock_step *step, u64 lost_ns, u64 seen_ns, u64 ran_ns)
+{
+	return given_back(step, lost_ns, seen_ns, ran_ns);
+}
+
+struct avx_clock_step avx_clocks_step(const struct avx_clocks *clocks, u64 active_cores,
+				      u64 licence_drop)
+{
+	return clock_step(clocks, active_cores, licence_drop);
+}
+
+/* After a sample of code, the licences that it needs as an AVX task and as none. */
+struct avx_needs {
+	u32 wide;
+	u32 narrow;
+};
+
+struct avx_needs avx_learn_from_code(struct avx_habit *habit, const u8 code[INSN_BYTES])
+{
+	struct avx_insn insn = decode_insn(code, INSN_MAX);
+
+	learn_from_code(habit, &insn);
+	return (struct avx_needs){
+		.wide = licence_needed(habit, true),
+		.narrow = licence_needed(habit, false),
+	};
 }

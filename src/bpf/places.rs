@@ -18,12 +18,14 @@ pub fn name_by_first_cpu(cpus: &Groups, isolated: &BTreeSet<u32>) -> BTreeMap<u3
     let next_llc = |llc: u32| llcs.range(llc + 1..).chain(&llcs).next().copied().unwrap_or(llc);
     let place = |(&cpu, groups): (&u32, &[usize; 3])| {
         let siblings = cpus.iter().filter(|(other, of)| of[0] == groups[0] && is_usable(**other));
+        let beside = cpus.iter().find(|(other, of)| of[0] == groups[0] && **other != cpu);
         let place = avx_topology {
             core: first(0, groups[0]),
             llc: first(1, groups[1]),
             next_llc: next_llc(first(1, groups[1])),
             node: first(2, groups[2]),
             core_cpus: siblings.count() as u32,
+            sibling: beside.map_or(cpu, |(&other, _)| other),
             online: 1,
             usable: u32::from(is_usable(cpu)),
         };
@@ -50,6 +52,8 @@ mod tests {
             found,
             [(0, 0, 0, 0, 2, 1), (2, 2, 2, 2, 1, 1), (3, 0, 0, 0, 2, 1), (4, 2, 2, 2, 1, 0)]
         );
+        let beside: Vec<_> = places.values().map(|at| at.sibling).collect();
+        assert_eq!(beside, [3, 4, 0, 2]);
         let ring: Vec<_> = places.values().map(|at| (at.llc, at.next_llc)).collect();
         assert_eq!(ring, [(0, 2), (2, 0), (0, 2), (2, 0)]);
     }

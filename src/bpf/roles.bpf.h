@@ -6,6 +6,7 @@
 #ifndef AVXSPEC_ROLES_BPF_H
 #define AVXSPEC_ROLES_BPF_H
 
+#include "clocks.bpf.h"
 #include "events.bpf.h"
 #include "placement.bpf.h"
 #include "policy.bpf.h"
@@ -251,6 +252,7 @@ static int look(void *map, int *key, struct look_timer *timer)
 
 		licence_hold_ns = policy->licence_hold_ns;
 		avx_slice_ns = policy->avx_slice_ns;
+		look_at_clocks(policy);
 		if (policy->sizing == SIZING_LIST)
 			follow_list(policy);
 		else
@@ -364,6 +366,7 @@ static s32 init_roles(void)
 {
 	s32 err = create_masks();
 
+	init_clocks();
 	return err ?: start_looking();
 }
 

@@ -76,6 +76,8 @@ struct cpu_ctx {
 	u64 started_at;
 	u64 ran_before;
 	bool runs_avx;
+	/* It is none of these, and was found to use heavy vectors of 256 bits. */
+	bool runs_avx2;
 	/* It is an AVX core, and that task is none of the AVX tasks, and may move. */
 	bool is_misused;
 	/* Up to when the time of AVX tasks is in the statistics, and when one ran the

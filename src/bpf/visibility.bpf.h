@@ -24,6 +24,7 @@ extern void bpf_task_watch_syscalls(struct task_struct *p, bool on) __ksym __wea
 #define QUIET_MAX_NS (100 * 1000 * 1000ULL)
 
 #define THREAD_OF_32_BITS (1UL << 29) /* TIF_ADDR32 */
+#define TASK_OF_KERNEL 0x00200000     /* PF_KTHREAD */
 
 #define XFEATURE_ZMM_HI256 (1ULL << 6)
 #define XFEATURES_AVX512 (7U << 5)
@@ -236,6 +237,16 @@ __noinline int decode_fault(const struct fault_code *code __arg_nonnull, u32 rea
 	return verdict_of(trapnr, code->bytes, readable);
 }
 
+/* What code that was found under way says of a task. Global, for the same reason. */
+__noinline int weigh_code(const struct fault_code *code __arg_nonnull, u32 readable,
+			  struct avx_habit *habit __arg_nonnull)
+{
+	struct avx_insn insn = decode_insn(code->bytes, readable);
+
+	learn_from_code(habit, &insn);
+	return 0;
+}
+
 /* The same of the fault at @ip: most often it is the same code as the last time. */
 static int verdict_at(struct task_ctx *tctx, u64 ip, int trapnr)
 {
@@ -250,6 +261,16 @@ static int verdict_at(struct task_ctx *tctx, u64 ip, int trapnr)
 	tctx->code[1] = is_whole ? code.words[1] : 0;
 	tctx->verdict = decode_fault(&code, readable, trapnr);
 	return tctx->verdict;
+}
+
+/* The instruction at which the tick found @p, which runs here, unless it was in the kernel. */
+static void learn_from_tick(struct task_struct *p, struct task_ctx *tctx)
+{
+	struct fault_code code = {};
+	const struct pt_regs *regs = (void *)bpf_task_pt_regs(p);
+
+	if (!(p->flags & TASK_OF_KERNEL))
+		weigh_code(&code, read_code(code.bytes, regs->ip), &tctx->habit);
 }
 
 /* From exec until the C library has started. */
@@ -305,8 +326,10 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 		return 0;
 	}
 	begin_phase(p, tctx, policy, verdict == VERDICT_WIDE ? CAUSE_FAULT : CAUSE_MIXED, &at);
-	set_runs_avx(cctx, true, at.now);
-	if (cctx->role == ROLE_AVX)
+	if (compensates)
+		look_back(p, cctx, &at);
+	runs_as(p, tctx, cctx, true, at.now);
+	if (cctx->role == ROLE_AVX || !nr_avx_cpus)
 		return 0;
 	/* Whether it may move is asked when it is to be scheduled, and once. */
 	tctx->book.sent_to_avx++;
@@ -332,7 +355,7 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 	at = moment_of(p);
 	if (!ends_phase(p, tctx, BOUNDARY_SYSCALL, &at))
 		return 0;
-	set_runs_avx(cctx, false, at.now);
+	runs_as(p, tctx, cctx, false, at.now);
 	hide_or_show(p, tctx, &at);
 	if (cctx->role != ROLE_AVX)
 		return 0;

@@ -27,6 +27,25 @@ fn code_of(kind: Kind) -> Option<&'static Code> {
     }
 }
 
+/// Where the tick finds what runs: of wide code, one sample in four is heavy arithmetic if it has
+/// that, another one is light, and the others are what is between them. All programs call the C
+/// library's string functions now and then.
+fn sample_of(kind: Option<Kind>, nth: u64) -> &'static Code {
+    const SCALAR: Code = *b"\x48\x01\xd8\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    // vmulpd of ymm0 to ymm2, vpaddq of the same, vmulpd and vpaddq of zmm0 to zmm2.
+    const HEAVY256: Code = *b"\xc5\xf5\x59\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    const LIGHT256: Code = *b"\xc5\xf5\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    const HEAVY512: Code = *b"\x62\xf1\xf5\x48\x59\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    const LIGHT512: Code = *b"\x62\xf1\xf5\x48\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    match (kind, nth % 4) {
+        (None, _) | (Some(_), 2..) => &SCALAR,
+        (Some(Kind::Heavy512), 0) => &HEAVY512,
+        (Some(Kind::Heavy512 | Kind::Light512), _) => &LIGHT512,
+        (Some(Kind::Heavy256), 0) => &HEAVY256,
+        (Some(Kind::Heavy256 | Kind::Light256 | Kind::Scalar), _) => &LIGHT256,
+    }
+}
+
 fn is_wide(kind: Kind) -> bool {
     matches!(kind, Kind::Light512 | Kind::Heavy512)
 }
@@ -78,6 +97,10 @@ pub trait Hardware {
     fn run(&mut self, cpu: u32, what: Option<Kind>);
     /// Work done in a nanosecond.
     fn rate(&self, cpu: u32) -> f64;
+    /// The share of its speed that a CPU loses to licences.
+    fn loses(&self, _cpu: u32) -> f64 {
+        0.0
+    }
     /// When rates change next, if nobody calls run().
     fn next_change(&self) -> Option<u64>;
     fn advance(&mut self, to: u64);
@@ -136,6 +159,16 @@ struct Thread {
     home: Home,
     /// By kind.
     done: Work,
+    clocked: Clocked,
+}
+
+/// What licences did to a thread, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clocked {
+    pub ran: f64,
+    /// Of that, to lower clocks, throttling and halts; and what the scheduler takes for it.
+    pub lost: f64,
+    pub waived: f64,
 }
 
 /// Nanoseconds of it by kind.
@@ -147,6 +180,7 @@ struct Cpu {
     /// Up to when the work is brought up to date, and how fast it is done since.
     at: u64,
     rate: f64,
+    loses: f64,
     running: Option<Task>,
     done: Work,
 }
@@ -167,6 +201,8 @@ pub struct Engine<H> {
     past_ran: u64,
     /// Work that programs gave to CPUs.
     given: f64,
+    /// What the next sample of code is drawn from.
+    dice: u64,
 }
 
 impl<H: Hardware> Engine<H> {
@@ -186,6 +222,7 @@ impl<H: Hardware> Engine<H> {
             past_moves: 0,
             past_ran: 0,
             given: 0.0,
+            dice: 1,
         };
         for cpu in 0..nr_cpus {
             // Not all at once, as on a machine.
@@ -233,6 +270,7 @@ impl<H: Hardware> Engine<H> {
             last_cpu: self.kernel.cpu_of(task),
             home,
             done: Work::default(),
+            clocked: Clocked::default(),
         };
         self.threads.insert(task, thread);
         self.at(self.now, Event::Wake(task));
@@ -279,6 +317,16 @@ impl<H: Hardware> Engine<H> {
     /// Work that was done on the CPU, up to when it was last looked at.
     pub fn work_on(&self, cpu: u32) -> Work {
         self.cpus.get(cpu as usize).map_or(Work::default(), |it| it.done)
+    }
+
+    /// Of the threads that never needed a licence.
+    pub fn innocent(&self) -> impl Iterator<Item = Clocked> {
+        let is_innocent =
+            |it: &&Thread| Kind::ALL[2..].iter().all(|kind| it.done[*kind as usize] <= 0.0);
+        let threads = self.threads.iter();
+        threads
+            .filter(move |(_, it)| is_innocent(it))
+            .map(|(task, it)| Clocked { waived: self.kernel.waived(*task) as f64, ..it.clocked })
     }
 
     /// How often any task has moved to another CPU.
@@ -358,7 +406,8 @@ impl<H: Hardware> Engine<H> {
             Event::Schedule(cpu) => self.schedule(cpu),
             Event::Tick(cpu) => {
                 self.bring_up_to_date(cpu);
-                self.kernel.tick(cpu);
+                let sample = self.sample(cpu);
+                self.kernel.tick(cpu, sample);
                 self.settle_resched(Some(cpu));
                 self.at(self.now + self.costs.tick_every, Event::Tick(cpu));
             }
@@ -436,13 +485,28 @@ impl<H: Hardware> Engine<H> {
         self.threads.get_mut(&task).map(|thread| (task, thread))
     }
 
+    /// The code that the CPU is found at; in the kernel, that of a system call.
+    fn sample(&mut self, cpu: u32) -> &'static Code {
+        self.dice = self.dice.wrapping_mul(6364136223846793005).wrapping_add(1);
+        let nth = self.dice >> 40;
+        let executes = self.running(cpu).and_then(|(_, thread)| match thread.step {
+            Some(Step::Work(kind, _)) if thread.kernel_left <= 0.0 => Some(kind),
+            _ => None,
+        });
+        sample_of(executes, nth)
+    }
+
     fn bring_up_to_date(&mut self, cpu: u32) {
         let now = self.now;
         let it = &mut self.cpus[cpu as usize];
-        let mut done = (now - it.at) as f64 * it.rate;
+        let ns = (now - it.at) as f64;
+        let (mut done, lost) = (ns * it.rate, ns * it.loses);
         it.at = now;
         it.rate = self.hardware.rate(cpu);
+        it.loses = self.hardware.loses(cpu);
         let Some((_, thread)) = self.running(cpu) else { return };
+        thread.clocked.ran += ns;
+        thread.clocked.lost += lost;
         let in_kernel = done.min(thread.kernel_left);
         thread.kernel_left -= in_kernel;
         done -= in_kernel;

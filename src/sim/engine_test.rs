@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::engine::{COSTS, Engine, Hardware, Program, Step};
 use super::kernel::{BEGIN_NS, Kernel, MASK_WORDS, Task};
-use super::model::Kind;
+use super::model::{Kind, UNKNOWN_CLOCKS};
 use crate::agent::policy;
 use crate::bpf::intf::{
     avx_boundary_BOUNDARY_SYSCALL, avx_cause_CAUSE_FAULT, avx_cpu_stats, avx_event,
@@ -75,11 +75,13 @@ fn machine_with_caches(
         node: 0,
         next_llc: (llc_of(cpu) + cpus_per_cache) % nr_cpus,
         core_cpus: 1,
+        sibling: cpu,
         online: 1,
         usable: 1,
     };
-    let topology: Vec<_> = (0..nr_cpus).map(|cpu| (place(cpu), cpu)).collect();
-    Engine::new(Kernel::boot(&topology, tier, &in_force(settings)).unwrap(), Steady, COSTS)
+    let places: Vec<_> = (0..nr_cpus).map(place).collect();
+    let kernel = Kernel::boot(&places, &UNKNOWN_CLOCKS, tier, &in_force(settings));
+    Engine::new(kernel.unwrap(), Steady, COSTS)
 }
 
 /// Each policy is another one to the scheduler by its generation.

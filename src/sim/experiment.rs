@@ -17,7 +17,7 @@ use super::variant::Variant;
 use super::watch::Watch;
 use super::worker::{Clients, Phases, Poisson, Script, Worker};
 use super::workload::{Arrivals, Group, Process, Queue, What, Workload};
-use crate::bpf::intf::{avx_policy, avx_policy_in_force};
+use crate::bpf::intf::{avx_fairness_FAIRNESS_OFF, avx_policy, avx_policy_in_force};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -49,6 +49,9 @@ pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outc
         engine.run_for(ns)?;
         watch.look(&mut engine, &records);
     }
+    if policy.fairness == u64::from(avx_fairness_FAIRNESS_OFF) {
+        watch.estimate_error = None;
+    }
     Ok(Outcome::new(setup, variant, watch, &records))
 }
 
@@ -62,7 +65,7 @@ pub fn begun(
     let nr_threads = workload.nr_threads(topology);
     ensure!(nr_threads <= THREADS_MAX, "{nr_threads} threads are too many: {THREADS_MAX} at most");
     let in_force = avx_policy_in_force { generation: 1, checksum: 0, policy: *policy };
-    let kernel = Kernel::boot(&places(topology), variant.tier, &in_force)?;
+    let kernel = Kernel::boot(&places(topology), &model.known_clocks(), variant.tier, &in_force)?;
     let mut engine = Engine::new(kernel, Modelled::new(model, topology), setup.costs);
 
     let phases = Phases::new(workload, BEGIN_NS + WARM_UP_NS);

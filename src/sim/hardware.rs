@@ -35,6 +35,10 @@ impl Hardware for Modelled {
         self.machine.rate(cpu as usize)
     }
 
+    fn loses(&self, cpu: u32) -> f64 {
+        self.machine.loses(cpu as usize)
+    }
+
     fn next_change(&self) -> Option<u64> {
         self.machine.next_change()
     }
@@ -49,17 +53,11 @@ impl Hardware for Modelled {
     }
 }
 
-/// What the agent would read of the machine, and each CPU's sibling.
-pub fn places(topology: &Topology) -> Vec<(avx_topology, u32)> {
+/// What the agent would read of the machine.
+pub fn places(topology: &Topology) -> Vec<avx_topology> {
     let cpus = &topology.cpus;
     let is_same_core = |a: &Place, b: &Place| (a.socket, a.core) == (b.socket, b.core);
     let core = |it: &Place| cpus.iter().position(|other| is_same_core(other, it)).unwrap_or(0);
-    let sibling = |cpu: u32| {
-        let mut others = (0..).zip(cpus).filter(|(other, _)| *other != cpu);
-        let found = others.find(|(_, other)| is_same_core(other, &cpus[cpu as usize]));
-        found.map_or(cpu, |(other, _)| other)
-    };
     let groups = (0..).zip(cpus.iter().map(|it| [core(it), it.llc, it.socket])).collect();
-    let places = name_by_first_cpu(&groups, &BTreeSet::new());
-    places.into_iter().map(|(cpu, place)| (place, sibling(cpu))).collect()
+    name_by_first_cpu(&groups, &BTreeSet::new()).into_values().collect()
 }

@@ -102,6 +102,11 @@ struct task_struct *bpf_get_current_task_btf(void)
 	return curr ? &curr->t : &idle_task;
 }
 
+struct pt_regs *bpf_task_pt_regs(struct task_struct *p)
+{
+	return &p->sim->regs;
+}
+
 struct kernel_cpustat *sim_cpustat(u32 cpu)
 {
 	return &cpus[cpu].stat;
@@ -263,6 +268,15 @@ bool bpf_cpumask_and(struct bpf_cpumask *to, const struct cpumask *a, const stru
 	return any;
 }
 
+u32 bpf_cpumask_weight(const struct cpumask *mask)
+{
+	u32 weight = 0;
+
+	for (u32 word = 0; word < nr_words(); word++)
+		weight += __builtin_popcountll(mask->bits[word]);
+	return weight;
+}
+
 u32 bpf_cpumask_any_distribute(const struct cpumask *mask)
 {
 	return any_and_distribute(mask, mask);
@@ -287,6 +301,16 @@ bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)
 static bool is_core_idle(u32 cpu)
 {
 	return test_cpu(cpu, &idle_cpus) && test_cpu(cpus[cpu].sibling, &idle_cpus);
+}
+
+/* Those of cores all of which idle. */
+const struct cpumask *scx_bpf_get_idle_smtmask(void)
+{
+	static struct cpumask cores;
+
+	for (u32 cpu = 0; cpu < nr_cpus; cpu++)
+		assign_cpu(cpu, &cores, is_core_idle(cpu));
+	return &cores;
 }
 
 static s32 pick_idle_core(const struct cpumask *allowed)
@@ -801,7 +825,8 @@ void sim_block(u32 cpu)
 	sim_schedule(cpu);
 }
 
-void sim_tick(u32 cpu)
+/* What runs on @cpu is interrupted at @code. */
+void sim_tick(u32 cpu, const u8 *code)
 {
 	struct sim_task *curr = cpus[cpu].curr;
 
@@ -809,6 +834,7 @@ void sim_tick(u32 cpu)
 		return;
 	this_cpu = cpu;
 	account(cpu);
+	curr->regs.ip = (u64)code;
 	avxspec.tick(&curr->t);
 	if (!curr->t.scx.slice)
 		resched_cpu(cpu);
@@ -949,7 +975,8 @@ static void reset_scheduler(void)
 }
 
 void sim_reset(u32 number, u32 nr_llcs, u32 cpus_per_core, u32 tier,
-	       const struct sim_topology *topology, const struct avx_policy_in_force *policy)
+	       const struct avx_topology *topology, const struct avx_clocks *clocks,
+	       const struct avx_policy_in_force *policy)
 {
 	reset_scheduler();
 	memset(cpus, 0, sizeof(cpus));
@@ -968,11 +995,11 @@ void sim_reset(u32 number, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 	nr_noted_calls = 0;
 	idle_task.sim = NULL;
 	for (u32 cpu = 0; cpu < nr_cpus; cpu++) {
-		cpus[cpu].is_online = topology[cpu].place.online;
+		cpus[cpu].is_online = topology[cpu].online;
 		cpus[cpu].sibling = topology[cpu].sibling;
 		assign_cpu(cpu, &idle_cpus, cpus[cpu].is_online);
 	}
-	sim_tell_scheduler(nr_cpus, nr_llcs, cpus_per_core, tier, topology);
+	sim_tell_scheduler(nr_cpus, nr_llcs, cpus_per_core, tier, topology, clocks);
 	sim_set_policy(policy);
 }
 

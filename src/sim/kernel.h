@@ -40,19 +40,16 @@ struct sim_task {
 	bool is_hidden;
 	bool is_watched;
 	bool has_wide_registers;
+	struct pt_regs regs;
 	u64 began_at; /* to run, or to be accounted for */
 	u64 waits_since;
 	u64 moves;
 	void *storage[SIM_STORAGES];
 };
 
-struct sim_topology {
-	struct avx_topology place;
-	u32 sibling; /* another CPU of its core, or itself */
-};
-
 void sim_reset(u32 nr_cpus, u32 nr_llcs, u32 cpus_per_core, u32 tier,
-	       const struct sim_topology *topology, const struct avx_policy_in_force *policy);
+	       const struct avx_topology *topology, const struct avx_clocks *clocks,
+	       const struct avx_policy_in_force *policy);
 s32 sim_attach(void);
 void sim_set_policy(const struct avx_policy_in_force *policy);
 const char *sim_error(void);
@@ -83,7 +80,7 @@ void sim_wake(struct sim_task *task, u32 waker_cpu);
 void sim_block(u32 cpu);
 void sim_yield(u32 cpu);
 void sim_schedule(u32 cpu);
-void sim_tick(u32 cpu);
+void sim_tick(u32 cpu, const u8 *code);
 void sim_fault(u32 cpu, const u8 *code);
 void sim_syscall(u32 cpu);
 
@@ -91,6 +88,7 @@ struct sim_task *sim_current(u32 cpu);
 u32 sim_task_cpu(const struct sim_task *task);
 u64 sim_task_ran(const struct sim_task *task);
 u64 sim_task_moves(const struct sim_task *task);
+u64 sim_task_waived(struct sim_task *task);
 /* Since when it waits for a CPU, or 0. */
 u64 sim_task_waits_since(const struct sim_task *task);
 bool sim_task_is_hidden(const struct sim_task *task);
@@ -107,6 +105,6 @@ bool sim_take_event(struct avx_event *event);
 /* Between these files. */
 void sim_maps_reset(void);
 void sim_tell_scheduler(u32 nr_cpus, u32 nr_llcs, u32 cpus_per_core, u32 tier,
-			const struct sim_topology *topology);
+			const struct avx_topology *topology, const struct avx_clocks *clocks);
 
 #endif /* SIM_KERNEL_H */

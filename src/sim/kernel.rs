@@ -8,7 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
 
-use crate::bpf::intf::{avx_cpu_stats, avx_event, avx_policy_in_force, avx_tier, avx_topology};
+use crate::bpf::intf::{
+    avx_clocks, avx_cpu_stats, avx_event, avx_policy_in_force, avx_tier, avx_topology,
+};
 
 /// A task, of which the C code knows what is in it.
 #[repr(C)]
@@ -17,13 +19,6 @@ struct Opaque {
 }
 
 /// As kernel.h has it.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct SimTopology {
-    place: avx_topology,
-    sibling: u32,
-}
-
 #[repr(C)]
 struct SimCall {
     task: *mut Opaque,
@@ -38,8 +33,8 @@ pub const MASK_WORDS: usize = 16;
 
 mod native {
     use super::{
-        MASK_WORDS, Opaque, SimCall, SimTopology, avx_cpu_stats, avx_event, avx_policy_in_force,
-        c_char,
+        MASK_WORDS, Opaque, SimCall, avx_clocks, avx_cpu_stats, avx_event, avx_policy_in_force,
+        avx_topology, c_char,
     };
 
     unsafe extern "C" {
@@ -48,7 +43,8 @@ mod native {
             nr_llcs: u32,
             cpus_per_core: u32,
             tier: u32,
-            topology: *const SimTopology,
+            topology: *const avx_topology,
+            clocks: *const avx_clocks,
             policy: *const avx_policy_in_force,
         );
         pub fn sim_attach() -> i32;
@@ -69,12 +65,13 @@ mod native {
         pub fn sim_block(cpu: u32);
         pub fn sim_yield(cpu: u32);
         pub fn sim_schedule(cpu: u32);
-        pub fn sim_tick(cpu: u32);
+        pub fn sim_tick(cpu: u32, code: *const u8);
         pub fn sim_fault(cpu: u32, code: *const u8);
         pub fn sim_syscall(cpu: u32);
         pub fn sim_current(cpu: u32) -> *mut Opaque;
         pub fn sim_task_cpu(task: *const Opaque) -> u32;
         pub fn sim_task_ran(task: *const Opaque) -> u64;
+        pub fn sim_task_waived(task: *mut Opaque) -> u64;
         pub fn sim_task_moves(task: *const Opaque) -> u64;
         pub fn sim_task_waits_since(task: *const Opaque) -> u64;
         pub fn sim_task_is_hidden(task: *const Opaque) -> bool;
@@ -110,19 +107,16 @@ pub struct Task(*mut Opaque);
 pub type Code = [u8; 16];
 
 impl Kernel {
-    /// `topology` has a place for each CPU, and the other CPU of its core, or itself.
+    /// `places` has one for each CPU, and `clocks` what the scheduler knows of them.
     pub fn boot(
-        topology: &[(avx_topology, u32)],
+        places: &[avx_topology],
+        clocks: &avx_clocks,
         tier: avx_tier,
         policy: &avx_policy_in_force,
     ) -> Result<Self> {
         let alone = THE_KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
-        let places: Vec<SimTopology> = topology
-            .iter()
-            .map(|(place, sibling)| SimTopology { place: *place, sibling: *sibling })
-            .collect();
-        let llcs: BTreeSet<u32> = topology.iter().map(|(place, _)| place.llc).collect();
-        let per_core = topology.iter().map(|(place, _)| place.core_cpus).max().unwrap_or(1);
+        let llcs: BTreeSet<u32> = places.iter().map(|place| place.llc).collect();
+        let per_core = places.iter().map(|place| place.core_cpus).max().unwrap_or(1);
         let nr_cpus = u32::try_from(places.len())?;
         if nr_cpus == 0 || nr_cpus as usize > MASK_WORDS * 64 {
             bail!("a machine has 1 to {} CPUs, not {nr_cpus}", MASK_WORDS * 64);
@@ -130,7 +124,8 @@ impl Kernel {
         let kernel = Self { _alone: alone, nr_cpus };
         // SAFETY: there are as many places as CPUs, and nobody else is in the kernel.
         let error = unsafe {
-            native::sim_reset(nr_cpus, llcs.len() as u32, per_core, tier, places.as_ptr(), policy);
+            let nr_llcs = llcs.len() as u32;
+            native::sim_reset(nr_cpus, nr_llcs, per_core, tier, places.as_ptr(), clocks, policy);
             native::sim_attach()
         };
         if error != 0 {
@@ -231,9 +226,10 @@ impl Kernel {
         unsafe { native::sim_schedule(cpu) }
     }
 
-    pub fn tick(&mut self, cpu: u32) {
-        // SAFETY: see above.
-        unsafe { native::sim_tick(cpu) }
+    /// What runs on the CPU, if anything, is interrupted at this code.
+    pub fn tick(&mut self, cpu: u32, code: &'static Code) {
+        // SAFETY: no more is read than the longest instruction has, which is less.
+        unsafe { native::sim_tick(cpu, code.as_ptr()) }
     }
 
     pub fn fault(&mut self, cpu: u32, code: &Code) {
@@ -306,6 +302,12 @@ impl Kernel {
     pub fn ran(&self, task: Task) -> u64 {
         // SAFETY: see above.
         unsafe { native::sim_task_ran(task.0) }
+    }
+
+    /// Of that time, for how much it does not pay.
+    pub fn waived(&self, task: Task) -> u64 {
+        // SAFETY: see above.
+        unsafe { native::sim_task_waived(task.0) }
     }
 
     pub fn moves(&self, task: Task) -> u64 {

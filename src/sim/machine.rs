@@ -207,6 +207,11 @@ impl Machine {
         self.cores[index].books
     }
 
+    /// The share of its speed that the core of a CPU loses to licences at present.
+    pub fn loses(&self, cpu: usize) -> f64 {
+        self.core_of(cpu).map_or(0.0, |core| core.books.loses)
+    }
+
     fn core_of(&self, cpu: usize) -> Option<&Core> {
         self.cores.get(self.cpus.get(cpu)?.core)
     }

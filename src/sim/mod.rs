@@ -19,6 +19,7 @@ pub mod parameters;
 pub mod record;
 pub mod report;
 pub mod sweep;
+pub mod unfairness;
 pub mod variant;
 pub mod watch;
 mod worker;
@@ -33,5 +34,7 @@ mod engine_test;
 mod experiment_test;
 #[cfg(test)]
 mod machine_test;
+#[cfg(test)]
+mod unfairness_test;
 #[cfg(test)]
 mod workload_test;

@@ -11,6 +11,8 @@
 
 use serde::Deserialize;
 
+use crate::bpf::intf::{AVX_CLOCK_STEPS, AVX_WHOLE, avx_clock_step, avx_clocks};
+
 /// What instructions a CPU executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -52,6 +54,12 @@ pub struct Step {
     /// By licence.
     pub mhz: [u32; 3],
 }
+
+/// Of a processor that nobody calibrated.
+pub const UNKNOWN_CLOCKS: avx_clocks = avx_clocks {
+    nr_steps: 0,
+    steps: [avx_clock_step { up_to_cores: 0, lost: [0; 3] }; AVX_CLOCK_STEPS as usize],
+};
 
 /// A processor. All times are nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,6 +125,8 @@ const SKYLAKE: Model = Model {
 
 struct Preset {
     name: &'static str,
+    /// What is in the name that it gives itself, if its clocks are known well enough.
+    calls_itself: Option<&'static str>,
     steps: &'static [Step],
     /// Whether the clock depends on the licence.
     licences: bool,
@@ -138,6 +148,7 @@ const NULL_MODEL: &str = "A null model: there is nothing to gain, and nothing ma
 const PRESETS: [Preset; 7] = [
     Preset {
         name: "xeon-w-2104",
+        calls_itself: Some("W-2104"),
         steps: &[step(ANY, 3200, 2800, 2400)],
         licences: true,
         source: "Measured by Travis Downs, \"Gathering Intel on Intel AVX-512 Transitions\". It has \
@@ -145,6 +156,7 @@ const PRESETS: [Preset; 7] = [
     },
     Preset {
         name: "gold-5120",
+        calls_itself: Some("Gold 5120 "),
         steps: &[
             step(2, 3200, 3100, 2900),
             step(4, 3000, 2800, 2500),
@@ -161,6 +173,7 @@ const PRESETS: [Preset; 7] = [
     },
     Preset {
         name: "gold-6130",
+        calls_itself: Some("Gold 6130 "),
         steps: &[
             step(2, 3700, 3600, 3500),
             step(4, 3500, 3300, 3100),
@@ -175,6 +188,7 @@ const PRESETS: [Preset; 7] = [
     },
     Preset {
         name: "i9-7940x",
+        calls_itself: Some("i9-7940X"),
         steps: &[step(ANY, 3800, 3300, 2500)],
         licences: true,
         source: "Ioannis Papamanoglou, \"Constructing a Library for Mitigating AVX-Induced \
@@ -184,18 +198,21 @@ const PRESETS: [Preset; 7] = [
     },
     Preset {
         name: "ice-lake",
+        calls_itself: None,
         steps: &[step(ANY, 3000, 3000, 3000)],
         licences: false,
         source: NULL_MODEL,
     },
     Preset {
         name: "sapphire-rapids",
+        calls_itself: None,
         steps: &[step(ANY, 3000, 3000, 3000)],
         licences: false,
         source: NULL_MODEL,
     },
     Preset {
         name: "zen4",
+        calls_itself: None,
         steps: &[step(ANY, 3000, 3000, 3000)],
         licences: false,
         source: NULL_MODEL,
@@ -214,6 +231,12 @@ impl Model {
         Some(if preset.licences { skylake } else { without_licences(skylake) })
     }
 
+    /// Of a processor that calls itself so.
+    pub fn of_processor(name: &str) -> Option<Self> {
+        let is_it = |it: &&Preset| it.calls_itself.is_some_and(|part| name.contains(part));
+        PRESETS.iter().find(is_it).and_then(|preset| Self::named(preset.name))
+    }
+
     pub fn demand(&self, kind: Kind) -> Licence {
         self.demand[kind as usize]
     }
@@ -227,6 +250,21 @@ impl Model {
     /// 0 in a model that has no steps.
     pub fn mhz(&self, step: usize, licence: Licence) -> u32 {
         self.steps.get(step).map_or(0, |step| step.mhz[licence as usize])
+    }
+
+    /// What the scheduler is told of a processor that was calibrated.
+    pub fn known_clocks(&self) -> avx_clocks {
+        let whole = u64::from(AVX_WHOLE);
+        let lost = |step: &Step, licence| {
+            whole - whole * u64::from(step.mhz[licence]) / u64::from(step.mhz[0]).max(1)
+        };
+        let mut clocks = UNKNOWN_CLOCKS;
+        for (to, step) in clocks.steps.iter_mut().zip(&self.steps) {
+            to.up_to_cores = step.up_to_cores.into();
+            to.lost = [0, lost(step, 1), lost(step, 2)];
+            clocks.nr_steps += 1;
+        }
+        clocks
     }
 
     /// What rates are relative to.

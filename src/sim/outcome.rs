@@ -38,6 +38,9 @@ pub struct Outcome {
     pub avx_cores_over_time: Vec<(f64, u32)>,
     /// The whole of the run, and the end of it.
     pub timelines: [Strip; 2],
+    /// Of the time that threads ran which never needed a licence, less what they lost to those of
+    /// others: by how much the scheduler is wrong about it, where it compensates.
+    pub estimate_error: Option<f64>,
     /// That the simulator had to think about.
     pub events: u64,
 }
@@ -94,6 +97,7 @@ impl Outcome {
                 .iter()
                 .map(|(ns, nr)| (*ns as f64 / 1e6, *nr))
                 .collect(),
+            estimate_error: watch.estimate_error,
             events: watch.events,
             timelines: watch.into_strips(),
         }

@@ -16,9 +16,11 @@
 #undef const
 
 void sim_tell_scheduler(u32 cpus_in_all, u32 llcs, u32 per_core, u32 the_tier,
-			const struct sim_topology *places)
+			const struct avx_topology *places, const struct avx_clocks *known)
 {
 	nr_online_cpus = 0;
+	nr_nodes = 0;
+	clocks = *known;
 	nr_cpu_ids = cpus_in_all;
 	nr_llcs = llcs;
 	cpus_per_core = per_core;
@@ -26,8 +28,9 @@ void sim_tell_scheduler(u32 cpus_in_all, u32 llcs, u32 per_core, u32 the_tier,
 	for (u32 cpu = 0; cpu < cpus_in_all; cpu++) {
 		struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 
-		*place = places[cpu].place;
+		*place = places[cpu];
 		nr_online_cpus += place->online;
+		nr_nodes += place->node == cpu;
 	}
 }
 
@@ -43,6 +46,13 @@ struct avx_cpu_stats *sim_stats(u32 cpu)
 	u32 zero = 0;
 
 	return bpf_map_lookup_percpu_elem(&cpu_stats, &zero, cpu);
+}
+
+u64 sim_task_waived(struct sim_task *task)
+{
+	const struct task_ctx *tctx = lookup_task(&task->t);
+
+	return tctx ? tctx->book.lost_ns : 0;
 }
 
 void sim_follow(void)

@@ -82,7 +82,13 @@ pub struct Watch {
     /// Of all groups, at the end of each batch; and of each group, in all.
     pub work: Vec<f64>,
     pub done: Vec<u64>,
+    /// How far the scheduler is wrong about what threads lost that never needed a licence, of the
+    /// time in which they got something done.
+    pub estimate_error: Option<f64>,
 }
+
+/// Who ran for less says nothing.
+const LEAST_RAN_NS: f64 = 50e6;
 
 impl Watch {
     pub fn new(
@@ -113,6 +119,7 @@ impl Watch {
             events: engine.nr_events(),
             work: vec![work_of(records)],
             done: records.iter().map(|record| record.borrow().done).collect(),
+            estimate_error: None,
         };
         watch.before = watch.sample(engine);
         watch
@@ -156,6 +163,12 @@ impl Watch {
         self.moves = engine.moves() - self.moves;
         self.ran = engine.ran() - self.ran;
         self.events = engine.nr_events() - self.events;
+        self.estimate_error = mean(
+            engine
+                .innocent()
+                .filter(|it| it.ran >= LEAST_RAN_NS)
+                .map(|it| (it.waived - it.lost).abs() / (it.ran - it.lost)),
+        );
         for (done, record) in self.done.iter_mut().zip(records) {
             *done = record.borrow().done - *done;
         }
@@ -177,6 +190,13 @@ impl Watch {
     pub fn into_strips(self) -> [Strip; 2] {
         self.painters.map(Painter::finish)
     }
+}
+
+/// In an order that does not depend on where things are in memory.
+fn mean(of: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut all: Vec<f64> = of.collect();
+    all.sort_by(f64::total_cmp);
+    (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
 }
 
 fn wide(work: &Work) -> f64 {

@@ -14,7 +14,11 @@ use super::model::{Kind, Licence, Model};
 use super::workload_file;
 
 /// Those that come with the program, by name.
-const OWN: [(&str, &str); 12] = [
+const OWN: [(&str, &str); 16] = [
+    ("fair-build", include_str!("workloads/fair-build.toml")),
+    ("fair-compute", include_str!("workloads/fair-compute.toml")),
+    ("fair-pipeline", include_str!("workloads/fair-pipeline.toml")),
+    ("fair-server", include_str!("workloads/fair-server.toml")),
     ("nginx", include_str!("workloads/nginx.toml")),
     ("nginx-low", include_str!("workloads/nginx-low.toml")),
     ("primes-1-100", include_str!("workloads/primes-1-100.toml")),
@@ -271,7 +275,9 @@ mod tests {
             assert_eq!(workload.name, name);
             assert!(text.contains("\n# Sources:"), "{name}");
         }
-        assert!(Workload::named("sleep").unwrap_err().to_string().contains("choose one of nginx"));
+        assert!(
+            Workload::named("sleep").unwrap_err().to_string().contains("choose one of fair-build")
+        );
     }
 
     /// 20 CPUs of 10 cores do as much as 12, and a request of the server takes 1.7 ms.

@@ -69,6 +69,7 @@ const GROUPS: &[&[Test]] = &[
     scheduler::TESTS,
     avx::TESTS,
     avx::books::TESTS,
+    avx::fairness::TESTS,
     avx::tiers::TESTS,
     machines::TESTS,
     metrics::TESTS,

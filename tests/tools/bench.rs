@@ -113,6 +113,18 @@ const BENCHES: &[Bench] = &[
         measure: avx::costs::switch_ratio,
     },
     Bench {
+        name: "fair.switch_instructions",
+        unit: "instructions",
+        at_most: 120.0,
+        measure: avx::costs::compensation_with_avx_cores,
+    },
+    Bench {
+        name: "fair.switch_instructions_alone",
+        unit: "instructions",
+        at_most: 120.0,
+        measure: avx::costs::compensation_alone,
+    },
+    Bench {
         name: "sched.migration_instructions",
         unit: "instructions",
         at_most: 5500.0,

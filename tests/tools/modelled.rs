@@ -23,6 +23,8 @@ enum Bar {
     AtLeast(f64),
     AtMost(f64),
     Within(f64, f64),
+    /// For comparison with another figure.
+    Any,
 }
 
 impl Bar {
@@ -31,6 +33,7 @@ impl Bar {
             Bar::AtLeast(bar) => format!("at least {bar}"),
             Bar::AtMost(bar) => format!("at most {bar}"),
             Bar::Within(low, high) => format!("{low} to {high}"),
+            Bar::Any => "none".to_owned(),
         }
     }
 
@@ -39,6 +42,7 @@ impl Bar {
             Bar::AtLeast(bar) => value >= bar,
             Bar::AtMost(bar) => value <= bar,
             Bar::Within(low, high) => (low..=high).contains(&value),
+            Bar::Any => true,
         }
     }
 }
@@ -99,6 +103,42 @@ const FIGURES: &[Modelled] = &[
         measure: vs_best_static_min,
     },
     Modelled {
+        name: "fair.avx512_unfairness_off",
+        unit: "modelled",
+        bar: Bar::Within(0.2, 0.3),
+        measure: || unfairness(&[], "off").map(mean),
+    },
+    Modelled {
+        name: "fair.avx512_unfairness",
+        unit: "the most, modelled",
+        bar: Bar::AtMost(0.03),
+        measure: || unfairness(&[], "fair").map(most),
+    },
+    Modelled {
+        name: "fair.avx2_unfairness_off",
+        unit: "modelled",
+        bar: Bar::Any,
+        measure: || unfairness(&["--avx2"], "off").map(mean),
+    },
+    Modelled {
+        name: "fair.avx2_unfairness",
+        unit: "the most, modelled",
+        bar: Bar::AtMost(0.03),
+        measure: || unfairness(&["--avx2"], "fair").map(most),
+    },
+    Modelled {
+        name: "fair.smt_unfairness",
+        unit: "the most, modelled",
+        bar: Bar::AtMost(0.05),
+        measure: || unfairness(NO_HOLD, "fair").map(most),
+    },
+    Modelled {
+        name: "fair.estimate_error",
+        unit: "modelled",
+        bar: Bar::AtMost(0.05),
+        measure: || estimate_errors().map(mean),
+    },
+    Modelled {
         name: "sim.events_per_s",
         unit: "events/s of a CPU",
         bar: Bar::AtLeast(1e6),
@@ -111,6 +151,16 @@ const LOW_LOAD: &[&str] = &["run", "nginx-low", "--seconds=20"];
 
 /// Workloads that are to be done as fast as can be.
 const FULL_LOAD: [&str; 5] = ["nginx", "x264", "x264-nginx", "x265-nginx", "x265-parsec"];
+
+/// The published test: 16 cores of a Gold 6130, with the hold of 2 ms that was published then, and an
+/// encoder beside other programs. The scheduler knows how long it is.
+const FAIRNESS: &[&str] = &["--model=gold-6130", "--cores=16"];
+const BESIDE_THE_ENCODER: [&str; 4] =
+    ["fair-build", "fair-compute", "fair-pipeline", "fair-server"];
+const HOLD: &[&str] = &["--scale=hold=2.985", "--set=licence-hold=2ms"];
+
+/// What remains is what siblings do to each other.
+const NO_HOLD: &[&str] = &["--scale=hold=0", "--set=licence-hold=0"];
 
 pub fn names(prefix: &str) -> impl Iterator<Item = &'static str> {
     FIGURES.iter().map(|it| it.name).filter(move |name| name.starts_with(prefix))
@@ -147,6 +197,43 @@ fn ratio(arguments: &[&str], policy: &str, by: &str, what: &str) -> Result<f64> 
         value.with_context(|| format!("{policy} has no {what}"))
     };
     Ok(value(policy)? / value(by)?)
+}
+
+fn sharings(arguments: &[&str], policy: &str) -> Result<Vec<Value>> {
+    let of = |workload: &&str| {
+        let found = sim(&[&["fairness", workload], FAIRNESS, arguments].concat())?;
+        let all = found["shared"].as_array().context("nothing was shared")?;
+        all.iter().find(|it| it["policy"] == policy).cloned().context("there is no such policy")
+    };
+    BESIDE_THE_ENCODER.iter().map(of).collect()
+}
+
+/// Of each group of programs that does not lower the clocks.
+fn unfairness(arguments: &[&str], policy: &str) -> Result<Vec<f64>> {
+    let hold = if arguments == NO_HOLD { &[] } else { HOLD };
+    let shared = sharings(&[hold, arguments].concat(), policy)?;
+    let victims = shared.iter().flat_map(|it| it["victims"].as_array().into_iter().flatten());
+    victims.map(|it| it["unfairness"].as_f64().context("no unfairness")).collect()
+}
+
+/// Also where the licence is held for another time than the scheduler thinks.
+fn estimate_errors() -> Result<Vec<f64>> {
+    let mut errors = Vec::new();
+    for scale in ["0.75", "1", "1.25"] {
+        let scale = format!("--scale=hold={scale}");
+        for it in sharings(&[&scale], "fair")? {
+            errors.push(it["estimate_error"].as_f64().context("there is no estimate")?);
+        }
+    }
+    Ok(errors)
+}
+
+fn mean(all: Vec<f64>) -> f64 {
+    all.iter().sum::<f64>() / all.len() as f64
+}
+
+fn most(all: Vec<f64>) -> f64 {
+    all.into_iter().map(f64::abs).fold(0.0, f64::max)
 }
 
 /// The longest after any step of the load.

@@ -71,6 +71,7 @@ const MAX_CPUS: usize = 4;
 #[derive(Clone)]
 pub struct Bochs {
     cpus: usize,
+    threads_per_core: usize,
     mips: u64,
     traces: bool,
     profiles: bool,
@@ -78,7 +79,13 @@ pub struct Bochs {
 
 impl Bochs {
     pub fn cpus(cpus: usize) -> Self {
-        Self { cpus, mips: MIPS, traces: false, profiles: false }
+        Self { cpus, threads_per_core: 1, mips: MIPS, traces: false, profiles: false }
+    }
+
+    /// Each two of them are threads of a core.
+    pub fn siblings(mut self) -> Self {
+        self.threads_per_core = 2;
+        self
     }
 
     /// With a clock by which instructions are as short as those of a server.
@@ -147,7 +154,7 @@ impl Bochs {
             "plugin_ctrl: unmapped=1, biosdev=1, speaker=0, extfpuirq=1, parallel=0, serial=1\n\
              config_interface: textconfig\n\
              display_library: nogui\n\
-             cpu: model=corei7_skylake_x, count={cpus}, ips={mips}000000, \
+             cpu: model=corei7_skylake_x, count={cores}:1:{threads}, ips={mips}000000, \
              quantum=16, reset_on_triple_fault=0\n\
              memory: guest={memory}, host={memory}\n\
              romimage: file={BIOS}\n\
@@ -166,7 +173,8 @@ impl Bochs {
              error: action=ignore\n\
              info: action=ignore\n\
              debug: action=ignore\n",
-            cpus = self.cpus,
+            cores = self.cpus / self.threads_per_core,
+            threads = self.threads_per_core,
             mips = self.mips,
             memory = MEMORY_MIB,
             root = parts.root.display(),

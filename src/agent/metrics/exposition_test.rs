@@ -29,9 +29,10 @@ fn life(s: u64) -> Snapshot {
         counters: metrics.with(&[cpu, cpu]),
         waits: status::waits_of(&[cpu, cpu]),
         as_avx_core_ns: [(0, s), (1, 0)].into(),
-        cgroups: [(7, Work { avx_ns: s, scalar_ns: s })].into(),
+        cgroups: [(7, Work { avx_ns: s, scalar_ns: s, lost_ns: s, watched_ns: s })].into(),
     };
     let now = Now {
+        clocks: "an estimate".to_owned(),
         tier: "trap",
         generation: 3,
         policy_refusals: 4,
@@ -43,7 +44,7 @@ fn life(s: u64) -> Snapshot {
 }
 
 fn facts(snapshot: Snapshot) -> Facts {
-    let work = Work { avx_ns: 1_500_000_000, scalar_ns: 7 };
+    let work = Work { avx_ns: 1_500_000_000, scalar_ns: 7, ..Work::default() };
     let cgroups = vec![
         Row { name: "/web \"quoted\"\\and\nbroken".to_owned(), work },
         Row { name: "other".to_owned(), work },

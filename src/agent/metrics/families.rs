@@ -108,12 +108,13 @@ pub fn all() -> Vec<Family> {
 fn about_the_scheduler() -> Vec<Family> {
     let info = |facts: &Facts| {
         let tier = facts.view.snapshot.now.tier.to_owned();
-        vec![(vec![("version", version()), ("tier", tier)], Value::Info)]
+        let clocks = facts.view.snapshot.now.clocks.clone();
+        vec![(vec![("version", version()), ("tier", tier), ("clocks", clocks)], Value::Info)]
     };
     let switches = |facts: &Facts| facts.view.snapshot.now.generation.saturating_sub(1);
-    let help = "what runs, and by what it finds out about AVX work";
+    let help = "what runs, by what it finds out about AVX work, and what it knows of clocks";
     vec![
-        Family::new(MetricType::Info, "avxspec", help, &["version", "tier"], info),
+        Family::new(MetricType::Info, "avxspec", help, &["version", "tier", "clocks"], info),
         Family::gauge("avxspec_cpus", "online CPUs", |facts| {
             facts.view.snapshot.now.cpus.len() as u64
         }),
@@ -227,14 +228,25 @@ fn about_cgroups() -> Vec<Family> {
     vec![
         family(
             "avxspec_cgroup_avx_seconds",
-            "time that AVX tasks of a cgroup ran, of the 20 with the most since they are among \
-             these, and of all others as \"other\"",
+            "time that AVX tasks of a cgroup ran, of the 20 with the most of that and of what they \
+             lost, since they are among these, and of all others as \"other\"",
             |row| row.work.avx_ns,
         ),
         family(
             "avxspec_cgroup_scalar_seconds",
             "time that they ran between such phases, of the same cgroups",
             |row| row.work.scalar_ns,
+        ),
+        family(
+            "avxspec_cgroup_compensated_seconds",
+            "time that tasks of a cgroup lost to clocks that others had made low, and need not pay \
+             for, of the same cgroups; estimated",
+            |row| row.work.lost_ns,
+        ),
+        family(
+            "avxspec_cgroup_watched_seconds",
+            "time that they ran with fairness=compensate, of which that is a part",
+            |row| row.work.watched_ns,
         ),
     ]
 }

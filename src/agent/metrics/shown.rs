@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which cgroups are shown by name: those with the most AVX time, and all others as one.
+//! Which cgroups are shown by name: those with the most AVX time, or that lost the most to it, and
+//! all others as one.
 //!
 //! Counters must not go backwards, for Prometheus takes that for a restart and adds the whole
 //! value once more. If `other` were the total without those shown, it would do so whenever a
@@ -58,12 +59,12 @@ impl Shown {
 
     fn choose(&mut self, cgroups: &BTreeMap<u64, Work>, names: &BTreeMap<u64, String>) {
         self.rows.retain(|id, _| cgroups.contains_key(id) && names.contains_key(id));
-        let done = |id: &u64| cgroups.get(id).map_or(0, |work| work.avx_ns);
+        let done = |id: &u64| cgroups.get(id).map_or(0, |work| work.to_tell());
         let waiting = cgroups.iter().filter(|(id, work)| {
-            work.avx_ns > 0 && names.contains_key(id) && !self.rows.contains_key(id)
+            work.to_tell() > 0 && names.contains_key(id) && !self.rows.contains_key(id)
         });
         let mut waiting: BTreeSet<(u64, u64)> =
-            waiting.map(|(id, work)| (work.avx_ns, *id)).collect();
+            waiting.map(|(id, work)| (work.to_tell(), *id)).collect();
         while let Some((most, id)) = waiting.pop_last() {
             if self.rows.len() >= ROWS {
                 let least = self.rows.keys().copied().min_by_key(done);
@@ -89,7 +90,7 @@ mod tests {
     }
 
     fn work(avx_ns: u64) -> Work {
-        Work { avx_ns, scalar_ns: 2 * avx_ns }
+        Work { avx_ns, scalar_ns: 2 * avx_ns, lost_ns: 0, watched_ns: 3 * avx_ns }
     }
 
     fn row(rows: &[Row], name: &str) -> Option<u64> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::agent::stats::Metrics;
 use crate::agent::status::Waits;
+use crate::bpf::intf::avx_book;
 
 /// Of so many cgroups it is remembered over restarts what they did. It is as many as the kernel
 /// keeps books of.
@@ -22,6 +23,8 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default)]
 pub struct Now {
     pub tier: &'static str,
+    /// By what it is told how low clocks are.
+    pub clocks: String,
     /// Of the policy, and how often another one was refused, or came back unconfirmed.
     pub generation: u64,
     pub policy_refusals: u64,
@@ -40,11 +43,14 @@ pub struct Sums {
     pub cgroups: BTreeMap<u64, Work>,
 }
 
-/// What AVX tasks did, in their phases and between these.
+/// What AVX tasks did, in their phases and between these; and what others lost to clocks that they
+/// had made low, of the time in which that was watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
     pub avx_ns: u64,
     pub scalar_ns: u64,
+    pub lost_ns: u64,
+    pub watched_ns: u64,
 }
 
 impl Sums {
@@ -66,7 +72,7 @@ impl Sums {
     /// Cgroups come and go without end, so that only those are kept that did the most.
     pub fn forget_small_cgroups(&mut self) {
         let mut by_work: Vec<(u64, Work)> = std::mem::take(&mut self.cgroups).into_iter().collect();
-        by_work.sort_by_key(|(_, work)| Reverse(work.avx_ns));
+        by_work.sort_by_key(|(_, work)| Reverse(work.to_tell()));
         by_work.truncate(REMEMBERED);
         self.cgroups = by_work.into_iter().collect();
     }
@@ -76,17 +82,35 @@ impl std::ops::AddAssign for Work {
     fn add_assign(&mut self, other: Self) {
         self.avx_ns += other.avx_ns;
         self.scalar_ns += other.scalar_ns;
+        self.lost_ns += other.lost_ns;
+        self.watched_ns += other.watched_ns;
     }
 }
 
 impl Work {
+    pub fn of(book: &avx_book) -> Self {
+        Self {
+            avx_ns: book.avx_ns,
+            scalar_ns: book.scalar_ns,
+            lost_ns: book.lost_ns,
+            watched_ns: book.watched_ns,
+        }
+    }
+
     /// What came since. Of a book that makes room for others less may be known than before:
     /// then nothing did.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             avx_ns: self.avx_ns.saturating_sub(earlier.avx_ns),
             scalar_ns: self.scalar_ns.saturating_sub(earlier.scalar_ns),
+            lost_ns: self.lost_ns.saturating_sub(earlier.lost_ns),
+            watched_ns: self.watched_ns.saturating_sub(earlier.watched_ns),
         }
+    }
+
+    /// Whose is the most is told of first.
+    pub fn to_tell(self) -> u64 {
+        self.avx_ns + self.lost_ns
     }
 }
 
@@ -96,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let work = |n| Work { avx_ns: n, scalar_ns: 0 };
+        let work = |n| Work { avx_ns: n, ..Work::default() };
         let cgroups = (0..10_000).map(|n| (n, work(n))).collect();
         let mut sums = Sums { cgroups, ..Sums::default() };
         sums.forget_small_cgroups();

@@ -45,6 +45,7 @@ pub fn standard() -> avx_policy {
         detection_grace_ns: 100 * MS,
         licence_hold_ns: 670 * US,
         licence_drop: 256,
+        fairness: intf::avx_fairness_FAIRNESS_OFF.into(),
         move_cost_ns: 10 * US,
         only_where_it_pays: 1,
         quiet_library: 1,
@@ -209,6 +210,13 @@ pub static KNOBS: &[Knob] = &[
         "how long the clock stays low after the last wide instruction"
     ),
     knob!("licence-drop", licence_drop, Fraction(0..=1024), "how much of the clock is lost then"),
+    knob!(
+        "fairness",
+        fairness,
+        Choice(&["off", "compensate"]),
+        "whether who runs at a clock that others made low, by what ran there before or runs beside \
+         it, pays for what it loses, too"
+    ),
     knob!("move-cost", move_cost_ns, Time(0..=MS), "what a move costs a task, cold caches and all"),
     knob!(
         "only-where-it-pays",

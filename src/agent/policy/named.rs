@@ -37,6 +37,12 @@ pub static NAMED: &[Named] = &[
         purpose: "the same number of AVX cores at all times, which is the knob avx-cpus",
     },
     Named {
+        name: "fair",
+        settings: &["fairness=compensate", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"],
+        purpose: "nobody is moved, and who suffers from a clock that others made low gets as much \
+                  more time: for machines that tenants share",
+    },
+    Named {
         name: "hints",
         settings: &["avx-cores-for=hinted"],
         purpose: "AVX cores for threads that say what their work is, and everybody else as if \

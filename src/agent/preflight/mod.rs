@@ -24,7 +24,7 @@ use cpu::Cpu;
 use finding::{Finding, Mark};
 use kernel::Kernel;
 use layout::Layout;
-pub use machine::{Machine, Tier};
+pub use machine::{Machine, Tier, first_cpu_says};
 #[cfg(test)]
 pub use surroundings::NEEDED;
 use surroundings::Surroundings;

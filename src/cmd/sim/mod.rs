@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `sim`: policies side by side, on a machine that is a model.
 
+mod fairness;
 mod jobs;
 mod list;
 mod machine;
@@ -35,6 +36,8 @@ enum Command {
     List,
     /// Run a workload under several policies.
     Run(run::Options),
+    /// Show how unfairly a machine is shared whose clocks some programs lower.
+    Fairness(fairness::Options),
     /// Run workloads many times, with other parameters or policies.
     #[command(subcommand)]
     Sweep(sweep::Command),
@@ -59,6 +62,7 @@ pub fn run(options: &Options) -> Result<()> {
     match &options.command {
         Some(Command::List) => list::run(),
         Some(Command::Run(options)) => run::run(options),
+        Some(Command::Fairness(options)) => fairness::run(options),
         Some(Command::Sweep(command)) => sweep::run(command),
         None => compare(&options.quick),
     }

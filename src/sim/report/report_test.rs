@@ -35,6 +35,7 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
         groups: vec![group.clone(), group],
         avx_cores_over_time: vec![(0.0, 0), (500.0, nr_avx)],
         timelines: [strip.clone(), strip],
+        estimate_error: None,
         events: 1,
     }
 }

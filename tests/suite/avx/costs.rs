@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
 
+use super::phases_guest;
 use crate::suite::counts::{Counts, counts_of, mean_of};
 use crate::suite::hiding::{test_program, with_force};
 use crate::suite::{scheduler_guest, script};
@@ -26,6 +27,39 @@ pub fn switch_ratio() -> Result<f64> {
     let stock = switch_under_ours(Flavour::Stock)?;
     let patched = switch_under_ours(Flavour::Patched)?;
     Ok(stock.max(patched) / least)
+}
+
+/// What a switch takes more if who runs at a low clock is compensated, with work on the sibling
+/// that lowers it, and AVX cores.
+pub fn compensation_with_avx_cores() -> Result<f64> {
+    compensation("--set sizing=static --set avx-cpus=1 --set only-where-it-pays=off")
+}
+
+/// The same where nobody is moved.
+pub fn compensation_alone() -> Result<f64> {
+    compensation("--policy fair")
+}
+
+fn compensation(policy: &str) -> Result<f64> {
+    let cost = |fairness: &str| {
+        let outcome = phases_guest(Bochs::cpus(2).siblings(), Flavour::Patched)?
+            .program(&test_program("costs")?)
+            .command(&script(&format!(
+                "start_scheduler {policy} --set fairness={fairness}
+                 taskset -p 1 $$ >/dev/null
+                 taskset 2 phases 1 1000000000 20 200 >/dev/null & phases=$!
+                 sleep 0.3
+                 {}
+                 kill $phases
+                 stop_scheduler",
+                repeated_switches()
+            )))
+            .limit(900)
+            .boot()?;
+        // There and back.
+        Ok::<f64, anyhow::Error>(mean_of(&outcome, "instructions", MEASUREMENTS)? / 2.0)
+    };
+    Ok(cost("compensate")? - cost("off")?)
 }
 
 fn repeated_switches() -> String {

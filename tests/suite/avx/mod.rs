@@ -3,6 +3,7 @@
 
 pub mod books;
 pub mod costs;
+pub mod fairness;
 mod occupancy;
 pub mod shares;
 pub mod tiers;

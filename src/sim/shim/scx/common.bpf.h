@@ -80,6 +80,7 @@ struct task_struct {
 	struct {
 		struct fpu fpu;
 	} thread;
+	u32 flags;
 	pid_t pid;
 	char comm[16];
 	int prio;
@@ -194,6 +195,7 @@ s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, 
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags);
 bool scx_bpf_test_and_clear_cpu_idle(s32 cpu);
 const struct cpumask *scx_bpf_get_idle_cpumask(void);
+const struct cpumask *scx_bpf_get_idle_smtmask(void);
 void scx_bpf_reenqueue_local(void);
 
 #define scx_bpf_put_idle_cpumask(mask) ((void)(mask))
@@ -219,6 +221,7 @@ struct task_struct *sim_dsq_iter_next(struct sim_dsq_iter *it);
 u32 bpf_get_smp_processor_id(void);
 struct task_struct *bpf_get_current_task_btf(void);
 bool is_migration_disabled(const struct task_struct *p);
+struct pt_regs *bpf_task_pt_regs(struct task_struct *p);
 
 #define bpf_rcu_read_lock() ((void)0)
 #define bpf_rcu_read_unlock() ((void)0)
@@ -236,6 +239,7 @@ void bpf_cpumask_set_cpu(u32 cpu, struct bpf_cpumask *mask);
 void bpf_cpumask_clear_cpu(u32 cpu, struct bpf_cpumask *mask);
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask);
 u32 bpf_cpumask_first(const struct cpumask *mask);
+u32 bpf_cpumask_weight(const struct cpumask *mask);
 bool bpf_cpumask_empty(const struct cpumask *mask);
 bool bpf_cpumask_intersects(const struct cpumask *a, const struct cpumask *b);
 bool bpf_cpumask_and(struct bpf_cpumask *to, const struct cpumask *a, const struct cpumask *b);

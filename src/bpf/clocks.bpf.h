@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Whose clocks are low because of whom, as far as the scheduler can tell, and what that
+ * makes of the time for which tasks pay. What follows from it is decided by
+ * compensation.bpf.h.
+ *
+ * What is known of a CPU's clock is written by that CPU, and read by its sibling.
+ */
+#ifndef AVXSPEC_CLOCKS_BPF_H
+#define AVXSPEC_CLOCKS_BPF_H
+
+#include "compensation.bpf.h"
+#include "policy.bpf.h"
+#include "state.bpf.h"
+
+/* Who ran for so long without a tick was not watched. */
+#define WATCH_MAX_NS (1000 * 1000 * 1000ULL)
+
+/* Of the newest look, in how many cores are active (1/1024). */
+#define ACTIVE_WEIGHT (AVX_WHOLE / 8)
+
+/* Set by the agent before loading. */
+const volatile struct avx_clocks clocks;
+const volatile u32 nr_nodes = 1;
+
+/* As the policy and the load were at the last look. */
+bool compensates;
+bool counts_avx2;
+u64 active_cores; /* of all nodes, moving average (1/1024) */
+struct avx_clock_step clock_now;
+
+struct clock_ctx {
+	struct avx_hold holds[NR_LICENCES];
+	u64 looked_at; /* at what runs there, by the tick or when it became other work */
+	u32 sibling;
+} __attribute__((aligned(64)));
+
+/* The agent sizes this before loading. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct clock_ctx);
+} cpu_clocks SEC(".maps");
+
+static struct clock_ctx *lookup_clock(u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpu_clocks, &cpu);
+}
+
+static void init_clocks(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
+		struct clock_ctx *clock = lookup_clock(cpu);
+
+		if (place && clock)
+			clock->sibling = place->sibling;
+	}
+}
+
+/* Nobody knows what happened while nobody looked. */
+static void forget_clocks(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		struct clock_ctx *clock = lookup_clock(cpu);
+
+		if (!clock)
+			continue;
+		clock->holds[LICENCE_1] = (struct avx_hold){};
+		clock->holds[LICENCE_2] = (struct avx_hold){};
+	}
+}
+
+static u32 count_active_cores(void)
+{
+	const struct cpumask *idle =
+		cpus_per_core > 1 ? scx_bpf_get_idle_smtmask() : scx_bpf_get_idle_cpumask();
+	u32 nr_idle = bpf_cpumask_weight(idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return since(nr_idle, nr_online_cpus) / at_least_one(cpus_per_core);
+}
+
+/* What the policy says of it now, and how much there is to lose. */
+static void look_at_clocks(const struct avx_policy *policy)
+{
+	bool on = policy->fairness == FAIRNESS_COMPENSATE;
+
+	if (on && !compensates)
+		forget_clocks();
+	compensates = on;
+	counts_avx2 = on && policy->classes == CLASSES_AVX512_AVX2_HEAVY;
+	if (!on)
+		return;
+	active_cores =
+		moving_average(active_cores, count_active_cores() * AVX_WHOLE, ACTIVE_WEIGHT);
+	clock_now = clock_step(&clocks, active_cores / AVX_WHOLE / at_least_one(nr_nodes),
+			       policy->licence_drop);
+}
+
+/* What @p lost need not be paid for. */
+static void give_back(struct task_struct *p, struct task_ctx *tctx, u64 lost_ns, u64 seen_ns,
+		      u64 ran)
+{
+	u64 ran_ns = since(tctx->watched_at, ran), given;
+
+	tctx->watched_at = ran;
+	/* It was not watched while that was not asked for. */
+	if (ran_ns > WATCH_MAX_NS)
+		return;
+	given = given_back(&clock_now, lost_ns, seen_ns, ran_ns);
+	tctx->vtime -= vtime_cost(given, p->scx.weight);
+	tctx->book.watched_ns += ran_ns;
+	tctx->book.lost_ns += given;
+	tctx->has_news = true;
+}
+
+/* Who has the lower licence for itself does not suffer from it. */
+static bool needs_licence_1(const struct task_ctx *tctx, const struct avx_hold *own, u64 task,
+			    u64 from)
+{
+	return (own->task == task && own->until > from) ||
+	       (counts_avx2 && licence_needed(&tctx->habit, false));
+}
+
+/*
+ * Looks back at how low the clock was for @p, which runs on this CPU. Global, for the
+ * verifier.
+ */
+__noinline int compensate(struct task_struct *p __arg_trusted, u64 came_at, u64 ran, u64 now)
+{
+	struct clock_ctx *clock = lookup_clock(bpf_get_smp_processor_id()), *sibling;
+	const struct avx_hold *beside_1, *beside_2;
+	struct task_ctx *tctx = lookup_task(p);
+	u64 from, at_1, at_2;
+	bool needs_1;
+
+	if (!clock || !tctx)
+		return 0;
+	from = at_least(clock->looked_at, came_at);
+	clock->looked_at = now;
+	if (from >= now)
+		return 0;
+	sibling = lookup_clock(clock->sibling);
+	beside_1 = sibling && sibling != clock ? &sibling->holds[LICENCE_1] : NULL;
+	beside_2 = sibling && sibling != clock ? &sibling->holds[LICENCE_2] : NULL;
+	at_1 = suffered(&clock->holds[LICENCE_1], beside_1, (u64)p, from, now);
+	at_2 = suffered(&clock->holds[LICENCE_2], beside_2, (u64)p, from, now);
+	needs_1 = needs_licence_1(tctx, &clock->holds[LICENCE_1], (u64)p, from);
+	give_back(p, tctx, lost_to_clocks(&clock_now, at_1, at_2, needs_1), now - from, ran);
+	return 0;
+}
+
+/* When @p came, which runs on this CPU and has run for so long by now. */
+static u64 came_at(const struct cpu_ctx *cctx, const struct avx_moment *at)
+{
+	return at->now - since(cctx->ran_before, at->ran);
+}
+
+static void look_back(struct task_struct *p, const struct cpu_ctx *cctx,
+		      const struct avx_moment *at)
+{
+	compensate(p, came_at(cctx, at), at->ran, at->now);
+}
+
+/* What the wide work on this CPU needs, which is that of @p, begins now or is over. */
+static void lower_clock(struct task_struct *p, const struct task_ctx *tctx, bool begins, u64 now)
+{
+	struct clock_ctx *clock = lookup_clock(bpf_get_smp_processor_id());
+	u32 needed = begins && tctx ? licence_needed(&tctx->habit, true) : LICENCE_NONE;
+
+	if (!clock)
+		return;
+	for (u32 licence = LICENCE_1; licence <= LICENCE_2; licence++) {
+		if (needed >= licence)
+			hold_goes_on(&clock->holds[licence], (u64)p, now);
+		else
+			hold_runs_out(&clock->holds[licence], now, licence_hold_ns);
+	}
+}
+
+/*
+ * The tick finds out whether @p, which came at @came_at, uses heavy vectors of 256 bits, of
+ * which nothing else tells.
+ */
+static void find_avx2(struct task_struct *p, const struct task_ctx *tctx, struct cpu_ctx *cctx,
+		      u64 came_at)
+{
+	struct clock_ctx *clock = lookup_clock(bpf_get_smp_processor_id());
+
+	if (!clock || cctx->runs_avx || !licence_needed(&tctx->habit, false))
+		return;
+	hold_goes_on(&clock->holds[LICENCE_1], (u64)p, came_at);
+	cctx->runs_avx2 = true;
+}
+
+/* Whoever was found to use them is gone. */
+static void end_avx2(struct cpu_ctx *cctx)
+{
+	cctx->runs_avx2 = false;
+	lower_clock(NULL, NULL, false, scx_bpf_now());
+}
+
+/* What runs on this CPU is AVX work from now on, or none any more. */
+static void runs_as(struct task_struct *p, const struct task_ctx *tctx, struct cpu_ctx *cctx,
+		    bool is_avx, u64 now)
+{
+	bool was_avx = cctx->runs_avx;
+
+	set_runs_avx(cctx, is_avx, now);
+	if (compensates && (is_avx || was_avx))
+		lower_clock(p, tctx, is_avx, now);
+}
+
+#endif /* AVXSPEC_CLOCKS_BPF_H */

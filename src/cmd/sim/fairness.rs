@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `sim fairness`: how unfairly a machine is shared whose clocks some programs lower.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::machine::Machine;
+use crate::cmd::{print, print_json};
+use crate::sim::parameters;
+use crate::sim::unfairness::{self, Sharing};
+use crate::sim::workload::Workload;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// What the machine is to do: one of those that "sim list" shows, some programs of which use
+    /// wide vectors and some of which do not.
+    workload: String,
+
+    #[command(flatten)]
+    machine: Machine,
+
+    /// How long, in seconds of the machine's time.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+
+    /// On a machine without AVX-512, where programs use vectors of 256 bits.
+    #[arg(long)]
+    avx2: bool,
+
+    /// With this knob turned; may be given several times.
+    #[arg(long = "set", value_name = "KNOB=VALUE")]
+    settings: Vec<String>,
+
+    /// With a parameter of the model other than it is thought to be; may be given several times.
+    #[arg(long, value_name = "PARAMETER=FACTOR")]
+    scale: Vec<String>,
+
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    /// Whose figures these are: a model's, always.
+    kind: &'static str,
+    workload: String,
+    shared: Vec<Sharing>,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let workload = Workload::named(&options.workload)?;
+    let mut setup = options.machine.setup(workload, options.seconds)?;
+    for scale in &options.scale {
+        parameters::scale(&mut setup, scale)?;
+    }
+    let shared = unfairness::measure(&setup, !options.avx2, &options.settings)?;
+    let report = Report { kind: "modelled", workload: setup.workload.name, shared };
+    if options.json { print_json(&report) } else { print(&table(&report)?) }
+}
+
+fn table(report: &Report) -> Result<String> {
+    let mut text = format!("{}. All figures are modelled.\n", report.workload);
+    writeln!(text, "{:>10} {:>10} {:>10} {:>10}", "causes", "victims", "unfairness", "error")?;
+    for sharing in &report.shared {
+        for victim in &sharing.victims {
+            let error =
+                sharing.estimate_error.map_or("-".to_owned(), |error| format!("{error:.4}"));
+            writeln!(
+                text,
+                "{:>10.4} {:>10.4} {:>10.4} {error:>10}  {}: {}",
+                sharing.relative_of_causes,
+                victim.relative,
+                victim.unfairness,
+                sharing.policy,
+                victim.group
+            )?;
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How unfairly a machine is shared between programs that lower its clocks and others.
+//!
+//! Each of both kinds is run by itself, and then both at once. Of what it gets done by itself a
+//! program may expect the same share as the others. How much less it gets than those that lower the
+//! clocks is the unfairness.
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::experiment::{self, Setup};
+use super::model::{Licence, Model};
+use super::outcome::Outcome;
+use super::variant::Variant;
+use super::workload::{Group, What, Workload};
+use crate::agent::policy;
+use crate::bpf::intf::{avx_policy, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sharing {
+    pub policy: String,
+    /// By how much the scheduler's estimate of what is lost is wrong, where it has one.
+    pub estimate_error: Option<f64>,
+    /// Of what it does by itself, how much the group of programs that lower clocks does.
+    pub relative_of_causes: f64,
+    pub victims: Vec<Victim>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Victim {
+    pub group: String,
+    pub relative: f64,
+    pub unfairness: f64,
+}
+
+/// What is compared: how the machine is shared, and what is not as in the standard policy.
+const NOBODY_MOVES: &[&str] = &["sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
+const SHARED: [(&str, bool, &[&str]); 3] =
+    [("off", false, NOBODY_MOVES), ("fair", true, NOBODY_MOVES), ("adaptive", true, &[])];
+
+/// With 512-bit vectors, or with those of 256 bits that programs use where there are none.
+pub fn measure(setup: &Setup, has_avx512: bool, settings: &[String]) -> Result<Vec<Sharing>> {
+    let is_cause = |group: &Group| lowers_clocks(group, &setup.model, has_avx512);
+    let (causes, victims): (Vec<usize>, Vec<usize>) =
+        (0..setup.workload.groups.len()).partition(|n| is_cause(&setup.workload.groups[*n]));
+    ensure!(
+        !causes.is_empty() && !victims.is_empty(),
+        "{} has no two kinds of programs, of which one lowers the clocks",
+        setup.workload.name
+    );
+    let left_alone = variant("alone", avx_tier_AVX_TIER_OBSERVE, has_avx512, Vec::new());
+    let by_themselves = [&causes, &victims].map(|groups| {
+        let alone = Setup { workload: only(&setup.workload, groups), ..setup.clone() };
+        experiment::run(&alone, &left_alone, &policy_of(&left_alone)?)
+    });
+    let [causes_alone, victims_alone] = by_themselves;
+    let (causes_alone, victims_alone) = (causes_alone?, victims_alone?);
+    let share = |(name, compensates, own): &(&str, bool, &[&str])| {
+        let mut all: Vec<String> = own.iter().map(|set| (*set).to_owned()).collect();
+        if *compensates {
+            all.push("fairness=compensate".to_owned());
+        }
+        if !has_avx512 {
+            all.push("classes=avx512+avx2-heavy".to_owned());
+        }
+        all.extend(settings.iter().cloned());
+        let variant = variant(name, avx_tier_AVX_TIER_TRAP, has_avx512, all);
+        let mixed = experiment::run(setup, &variant, &policy_of(&variant)?)?;
+        let relative_of_causes = mean_relative(&mixed, &causes_alone, &causes)
+            .context("what lowers the clocks gets nothing done")?;
+        let victim = |n: &usize| {
+            let relative = relative(&mixed, &victims_alone, *n)?;
+            let unfairness = 1.0 - relative / relative_of_causes;
+            Some(Victim { group: mixed.groups.get(*n)?.name.clone(), relative, unfairness })
+        };
+        Ok(Sharing {
+            policy: (*name).to_owned(),
+            estimate_error: mixed.estimate_error,
+            relative_of_causes,
+            victims: victims.iter().filter_map(victim).collect(),
+        })
+    };
+    SHARED.iter().map(share).collect()
+}
+
+fn lowers_clocks(group: &Group, model: &Model, has_avx512: bool) -> bool {
+    group.steps.iter().any(|step| match step.what {
+        What::Work(wide, narrow, ..) => {
+            model.demand(if has_avx512 { wide } else { narrow }) > Licence::L0
+        }
+        _ => false,
+    })
+}
+
+fn variant(name: &str, tier: u32, has_avx512: bool, settings: Vec<String>) -> Variant {
+    Variant { name: name.to_owned(), about: name.to_owned(), has_avx512, tier, settings }
+}
+
+fn policy_of(variant: &Variant) -> Result<avx_policy> {
+    policy::turned(policy::standard(), &variant.settings)
+}
+
+/// The others are there, for groups are known by their numbers, but have no threads.
+fn only(workload: &Workload, groups: &[usize]) -> Workload {
+    let mut workload = workload.clone();
+    for (n, group) in workload.groups.iter_mut().enumerate() {
+        if !groups.contains(&n) {
+            group.threads = 0;
+        }
+    }
+    workload
+}
+
+fn relative(mixed: &Outcome, alone: &Outcome, group: usize) -> Option<f64> {
+    let by_itself = alone.groups.get(group)?.requests_per_s;
+    (by_itself > 0.0).then_some(mixed.groups.get(group)?.requests_per_s / by_itself)
+}
+
+fn mean_relative(mixed: &Outcome, alone: &Outcome, groups: &[usize]) -> Option<f64> {
+    let all: Vec<f64> = groups.iter().filter_map(|n| relative(mixed, alone, *n)).collect();
+    let mean = all.iter().sum::<f64>() / all.len() as f64;
+    (mean > 0.0).then_some(mean)
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who pays for low clocks. All figures are modelled.
+
+use super::engine::COSTS;
+use super::experiment::{Setup, run};
+use super::machine::Topology;
+use super::model::Model;
+use super::outcome::Outcome;
+use super::unfairness::{Sharing, measure};
+use super::variant::Variant;
+use super::workload::Workload;
+use super::workload_file;
+use crate::agent::policy;
+
+const FAIR: [&str; 4] =
+    ["fairness=compensate", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
+
+/// Four cores with two threads each, at the clocks of a full processor.
+fn setup(workload: Workload, seconds: u64) -> Setup {
+    let mut model = Model::named("gold-6130").unwrap();
+    model.steps.drain(..model.steps.len() - 1);
+    let topology = Topology::regular(1, 1, 4, 2);
+    Setup { workload, model, topology, costs: COSTS, seconds, seed: 1 }
+}
+
+fn outcome(setup: &Setup, has_avx512: bool, settings: &[&str]) -> Outcome {
+    let settings: Vec<String> = settings.iter().map(|set| (*set).to_owned()).collect();
+    let policy = policy::turned(policy::standard(), &settings).unwrap();
+    run(setup, &Variant { has_avx512, ..Variant::with(&settings) }, &policy).unwrap()
+}
+
+fn shared(workload: &str, has_avx512: bool, settings: &[&str]) -> Vec<Sharing> {
+    let settings: Vec<String> = settings.iter().map(|set| (*set).to_owned()).collect();
+    measure(&setup(Workload::named(workload).unwrap(), 1), has_avx512, &settings).unwrap()
+}
+
+fn unfairness(sharing: &Sharing) -> f64 {
+    sharing.victims.iter().map(|victim| victim.unfairness.abs()).fold(0.0, f64::max)
+}
+
+#[test]
+fn who_runs_beside_an_encoder_gets_what_it_lost() {
+    for workload in ["fair-compute", "fair-build", "fair-server", "fair-pipeline"] {
+        let found = shared(workload, true, &[]);
+        assert!(unfairness(&found[0]) > 0.12, "{workload}: {found:?}");
+        assert!(unfairness(&found[1]) < 0.03, "{workload}: {found:?}");
+        assert!(found[1].estimate_error.unwrap() < 0.05, "{workload}: {found:?}");
+    }
+}
+
+#[test]
+fn heavy_vectors_of_256_bits_are_told_by_samples() {
+    let found = shared("fair-compute", false, &[]);
+    assert!(unfairness(&found[0]) > 0.06, "{found:?}");
+    assert!(unfairness(&found[1]) < 0.03, "{found:?}");
+    // Nobody looks for them unless that is asked for.
+    let unseen = shared("fair-compute", false, &["classes=avx512"]);
+    assert!(unfairness(&unseen[1]) > 0.06, "{unseen:?}");
+}
+
+#[test]
+fn where_nobody_lowers_clocks_nothing_is_another() {
+    // Its string functions have vectors of 256 bits.
+    let setup = setup(Workload::named("nginx").unwrap(), 1);
+    let [off, on] = [&["only-where-it-pays=off"], &["fairness=compensate"]]
+        .map(|settings| outcome(&setup, false, settings));
+    assert!(off.requests_per_s > 0.0 && off.events > 10_000);
+    assert_eq!(on.estimate_error, Some(0.0));
+    let estimate_error = on.estimate_error;
+    let (variant, settings) = (on.variant.clone(), on.settings.clone());
+    assert_eq!(on, Outcome { variant, settings, estimate_error, ..off });
+}
+
+#[test]
+fn a_cpu_that_idles_costs_its_sibling_nothing() {
+    let text = "about = \"one that sleeps\"\n\
+        [[group]]\nname = \"sleeps\"\nthreads = 1\n\
+        steps = [{ work = \"heavy512\", us = 200 }, { sleep_us = 20000 }, \"done\"]\n\
+        [[group]]\nname = \"computes\"\nthreads = 1\n\
+        steps = [{ work = \"scalar\", us = 500 }, \"done\"]\n";
+    let workload = workload_file::read("a test", text).unwrap();
+    let setup = Setup { topology: Topology::regular(1, 1, 1, 2), ..setup(workload, 2) };
+    let error = outcome(&setup, true, &FAIR).estimate_error.unwrap();
+    assert!(error < 0.01, "the sibling of one that sleeps is wrong by {error}");
+}
+
+/// Each beside as many programs that compute, all of which want all CPUs.
+fn beside_scalar_programs(steps: &str) -> Setup {
+    let text = format!(
+        "about = \"one that cheats\"\n\
+         [[group]]\nname = \"cheats\"\nthreads = 2\nper = \"cpu\"\nsteps = [{steps}]\n\
+         [[group]]\nname = \"computes\"\nthreads = 2\nper = \"cpu\"\n\
+         steps = [{{ work = \"scalar\", us = 500 }}, \"done\", {{ do = \"syscall\", every = 20 }}]\n"
+    );
+    setup(workload_file::read("a test", &text).unwrap(), 2)
+}
+
+#[test]
+fn nobody_gains_by_lowering_the_clock_now_and_then() {
+    for steps in [
+        // One wide instruction for each time that a licence is held.
+        r#"{ work = "heavy512", us = 1 }, { work = "scalar", us = 650 }, "done", "syscall""#,
+        // The same without a system call, so that only samples tell of its end.
+        r#"{ work = "heavy512", us = 1 }, { work = "scalar", us = 650 }, "done""#,
+        // Less than is seen by samples.
+        r#"{ work = "heavy256", us = 1 }, { work = "scalar", us = 650 }, "done", "syscall""#,
+    ] {
+        let setup = beside_scalar_programs(steps);
+        let avx2 = "classes=avx512+avx2-heavy";
+        let done = |settings: &[&str]| {
+            outcome(&setup, true, settings).groups.iter().map(|it| it.requests_per_s).collect()
+        };
+        let off: Vec<f64> = done(&[avx2, FAIR[1], FAIR[2], FAIR[3]]);
+        let on: Vec<f64> = done(&[avx2, FAIR[0], FAIR[1], FAIR[2], FAIR[3]]);
+        assert!(on[0] <= 1.02 * off[0], "{steps}: {off:?} {on:?}");
+    }
+}
