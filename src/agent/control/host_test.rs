@@ -16,7 +16,8 @@ use tempfile::TempDir;
 
 use super::access::{Access, tests::access};
 use super::host::serve_at;
-use super::{Answer, Request, ask_at};
+use super::{Answer, PATIENCE, Request, ask_at, begin_at};
+use crate::agent::events::Wanted;
 use crate::agent::events::hub::Hub;
 
 /// A socket behind which each request is answered by its own text.
@@ -199,6 +200,16 @@ fn a_scheduler_that_does_not_answer_is_not_waited_for_without_end() {
     let _requests = serve_at(&path, Access::new(None).unwrap(), Hub::new()).unwrap();
     let Answer::Refused(why) = ask_at(&path, &Request::Show).unwrap() else { panic!() };
     assert!(why.contains("nothing has changed, try once more"), "{why}");
+}
+
+/// Nobody waits for ever for an agent that hangs.
+#[test]
+fn who_wants_to_follow_waits_for_the_answer_as_long_as_anybody() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("control");
+    let _silent = UnixListener::bind(&path).unwrap();
+    let stream = begin_at(&path, &Request::Follow(Wanted::default())).unwrap();
+    assert_eq!(stream.read_timeout().unwrap(), Some(PATIENCE));
 }
 
 #[test]

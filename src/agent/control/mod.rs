@@ -120,11 +120,17 @@ pub fn ask(request: &Request) -> Result<Answer> {
     }
 }
 
-/// Asks, and leaves it to others to read what is said.
+/// Asks, and leaves it to others to read what is said. They wait for the first line as long as for
+/// any answer, and say themselves how long they wait for more.
 pub fn begin(request: &Request) -> Result<UnixStream> {
-    let stream = connect(Path::new(SOCKET))?;
+    begin_at(Path::new(SOCKET), request)
+}
+
+fn begin_at(path: &Path, request: &Request) -> Result<UnixStream> {
+    let stream = connect(path)?;
     // Who is turned away at the door is not listened to, but gets an answer.
     let _ = write_line(&mut Until::after(PATIENCE, &stream), request);
+    stream.set_read_timeout(Some(PATIENCE)).context("cannot bound the wait for an answer")?;
     Ok(stream)
 }
 

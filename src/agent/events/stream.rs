@@ -2,7 +2,7 @@
 //! Events over the control socket: after the request a line of JSON for each, until one of the
 //! two goes. An empty line now and then says that there is nothing to say.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::hub::Following;
 use super::{Event, Wanted};
 use crate::agent::control::{self, Answer, Request};
+use crate::agent::peers::is_timeout;
 
 /// How often there is a line at least.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
@@ -69,13 +70,6 @@ impl Followed {
         }
         serde_json::from_slice(&line).map(Some).context("an event is not understood")
     }
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-    )
 }
 
 #[cfg(test)]
