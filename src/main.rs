@@ -18,7 +18,7 @@ use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
 use crate::agent::metrics::Listen;
 use crate::agent::policy::{self, history::History};
-use crate::agent::scheduler::LoadOpts;
+use crate::agent::setup::LoadOpts;
 
 pub const NAME: &str = env!("CARGO_PKG_NAME");
 

@@ -14,6 +14,7 @@ pub mod policy;
 pub mod preflight;
 pub mod scheduler;
 pub mod service;
+pub mod setup;
 pub mod stats;
 pub mod status;
 mod topology;

@@ -3,21 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsFd, AsRawFd};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use crossbeam::channel::{Receiver, select};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, OpenObject, libbpf_sys};
-use scx_utils::libbpf_clap_opts::LibbpfOpts;
+use libbpf_rs::{Link, MapHandle, OpenObject};
 use scx_utils::{
-    NR_CPU_IDS, ScxExitKind, UserExitInfo, compat, scx_ops_attach, scx_ops_load, scx_ops_open,
-    try_set_rlimit_infinity, uei_exited, uei_report,
+    ScxExitKind, UserExitInfo, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity,
+    uei_exited, uei_report,
 };
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::clocks::Clocks;
 use super::control::{Answer, Peer, Pending, Request};
@@ -27,29 +25,18 @@ use super::explain::Explanation;
 use super::metrics::snapshot::{Now, Snapshot, Sums, Work};
 use super::metrics::source::Exporter;
 use super::policy::history::{Change, History};
-use super::policy::{self, InForce};
+use super::policy::{self, Difference, InForce};
 use super::preflight::Tier;
+use super::setup::{LoadOpts, configure, tell_places, tell_policy};
 use super::stats::{self, Metrics, Server};
 use super::status::{self, Status, seconds};
-use super::{books, hints, service, topology};
+use super::{books, service, topology};
 use crate::bpf::intf::{self, avx_cpu_role};
-use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
+use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::{NAME, version};
 
 /// How long a raised shutdown flag may go unnoticed.
 const LOOK_AROUND: Duration = Duration::from_millis(250);
-
-/// A function that is there where programs may wait for memory while they watch exec.
-const MAY_WAIT_IN_EXEC: &str = "within_error_injection_list";
-
-/// How to load.
-pub struct LoadOpts {
-    pub verbose: bool,
-    pub forced: bool,
-    pub check_policies: bool,
-    pub exit_dump_len: u32,
-    pub libbpf: LibbpfOpts,
-}
 
 /// How a scheduler ended, if it was not by an error.
 pub enum Ended {
@@ -179,7 +166,10 @@ impl<'a> Scheduler<'a> {
         let (now, old) = (Instant::now(), *history.in_force());
         let next = history.after(change, now);
         if change.dry_run {
-            return next.map(|next| changed(&old, &next));
+            return next.map(|next| Answer::Changed {
+                generation: next.generation,
+                differences: policy::differences(&old.policy, &next.policy),
+            });
         }
         let switched = next.and_then(|next| tell_policy(&self.skel, &next).map(|()| next));
         let next = switched.inspect_err(|error| {
@@ -187,12 +177,8 @@ impl<'a> Scheduler<'a> {
             info!("{peer}: refused another policy: {error:#}");
         })?;
         history.enter(next, change.revert_after, now);
-        self.publish_change(&old, &next);
-        let until = change.revert_after.map(|time| {
-            format!(", for {} unless it is confirmed", humantime::format_duration(time))
-        });
-        log_change(peer, &old, &next, &until.unwrap_or_default());
-        Ok(changed(&old, &next))
+        let differences = self.announce(peer, &old, &next, change.revert_after);
+        Ok(Answer::Changed { generation: next.generation, differences })
     }
 
     fn revert_what_is_due(&self, history: &mut History) {
@@ -200,8 +186,7 @@ impl<'a> Scheduler<'a> {
         let Some(back) = history.due(now) else { return };
         match tell_policy(&self.skel, &back) {
             Ok(()) => {
-                log_change(&"nobody confirmed", history.in_force(), &back, "");
-                self.publish_change(history.in_force(), &back);
+                self.announce(&"nobody confirmed", history.in_force(), &back, None);
                 history.reverted(back, now);
             }
             Err(error) => {
@@ -211,11 +196,26 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    fn publish_change(&self, old: &InForce, new: &InForce) {
+    /// To the log, and to whoever follows, that another policy is in force; returns what is
+    /// otherwise.
+    fn announce(
+        &self,
+        who: &impl Display,
+        old: &InForce,
+        new: &InForce,
+        trial: Option<Duration>,
+    ) -> Vec<Difference> {
         let differences = policy::differences(&old.policy, &new.policy);
+        let turned: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        let turned = if turned.is_empty() { "nothing is turned".into() } else { turned.join(", ") };
+        let until = trial.map_or_else(String::new, |time| {
+            format!(", for {} unless it is confirmed", humantime::format_duration(time))
+        });
+        info!("{who}: policy {} in place of {}{until}: {turned}", new.generation, old.generation);
         let settings: Vec<String> =
             differences.iter().map(|it| format!("{}={}", it.knob, it.to)).collect();
         self.hub.publish_policy(new.generation, &settings);
+        differences
     }
 
     /// Somebody new follows, and is told from this moment on.
@@ -380,148 +380,4 @@ fn shown(history: &History) -> Answer {
         settings: policy::settings(&history.in_force().policy),
         trial_left_s: history.trial_left(Instant::now()).map(|left| left.as_secs()),
     }
-}
-
-fn changed(old: &InForce, next: &InForce) -> Answer {
-    Answer::Changed {
-        generation: next.generation,
-        differences: policy::differences(&old.policy, &next.policy),
-    }
-}
-
-fn log_change(who: &impl Display, old: &InForce, new: &InForce, until: &str) {
-    let differences = policy::differences(&old.policy, &new.policy);
-    let turned: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    let turned = if turned.is_empty() { "nothing is turned".to_owned() } else { turned.join(", ") };
-    info!("{who}: policy {} in place of {}{until}: {turned}", new.generation, old.generation);
-}
-
-/// What must be settled between opening and loading. It holds while the scheduler runs: a restart
-/// follows when a CPU comes or goes, since the kernel compares its hotplug count with the one that
-/// was read when the programs were opened.
-fn configure(
-    skel: &mut OpenBpfSkel<'_>,
-    places: &BTreeMap<u32, intf::avx_topology>,
-    clocks: &Clocks,
-    tier: intf::avx_tier,
-    opts: &LoadOpts,
-) -> Result<()> {
-    let rodata = skel.maps.rodata_data.as_mut().context("the BPF programs have no constants")?;
-    rodata.nr_online_cpus = u32::try_from(places.len()).context("too many CPUs")?;
-    let nr_cpu_ids = u32::try_from(*NR_CPU_IDS).context("too many CPUs")?;
-    rodata.nr_cpu_ids = nr_cpu_ids;
-    rodata.cpus_per_core = places.values().map(|place| place.core_cpus).max().unwrap_or(1);
-    let llcs: BTreeSet<u32> = places.values().map(|place| place.llc).collect();
-    let nodes: BTreeSet<u32> = places.values().map(|place| place.node).collect();
-    rodata.nr_nodes = u32::try_from(nodes.len()).context("too many nodes")?;
-    rodata.nr_llcs = u32::try_from(llcs.len()).context("too many caches")?;
-    rodata.tier = tier;
-    rodata.clocks.nr_steps = clocks.known.nr_steps;
-    for (to, from) in rodata.clocks.steps.iter_mut().zip(&clocks.known.steps) {
-        (to.up_to_cores, to.lost) = (from.up_to_cores, from.lost);
-    }
-    rodata.checks_policies = opts.check_policies;
-
-    let queues = nr_cpu_ids * intf::avx_queue_kind_NR_QUEUE_KINDS;
-    skel.maps.queues.set_max_entries(queues).context("cannot size the queues")?;
-    skel.maps.cpus.set_max_entries(nr_cpu_ids).context("cannot size the map of CPUs")?;
-    skel.maps.cpu_roles.set_max_entries(nr_cpu_ids).context("cannot size the books of CPUs")?;
-    skel.maps.cpu_clocks.set_max_entries(nr_cpu_ids).context("cannot size the books of clocks")?;
-    skel.maps.topology.set_max_entries(nr_cpu_ids).context("cannot size the topology")?;
-
-    let ops = skel.struct_ops.avxspec_mut();
-    ops.exit_dump_len = opts.exit_dump_len;
-    ops.flags = *compat::SCX_OPS_ENQ_LAST
-        | *compat::SCX_OPS_ENQ_EXITING
-        | *compat::SCX_OPS_ENQ_MIGRATION_DISABLED
-        | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;
-    debug!("scheduler flags {:#x}", ops.flags);
-
-    if kernel_has("scx_bpf_reenqueue_local___v2")? {
-        ops.cpu_release = std::ptr::null_mut();
-        skel.progs.avxspec_sched_switch.set_autoload(true);
-    }
-    choose_programs(skel, tier)
-}
-
-/// What listens beside the scheduler's own callbacks.
-fn choose_programs(skel: &mut OpenBpfSkel<'_>, tier: intf::avx_tier) -> Result<()> {
-    if tier != intf::avx_tier_AVX_TIER_OBSERVE {
-        skel.progs.avxspec_exec.set_autoload(true);
-        hints::listen(skel)?;
-    }
-    if tier == intf::avx_tier_AVX_TIER_TRAP {
-        skel.progs.avxspec_hidden_used.set_autoload(true);
-        skel.progs.avxspec_syscall_done.set_autoload(true);
-        let may_wait = kernel_has(MAY_WAIT_IN_EXEC)?;
-        skel.progs.avxspec_execve.set_autoload(may_wait);
-        skel.progs.avxspec_execveat.set_autoload(may_wait);
-        if !may_wait {
-            warn!(
-                "the kernel has no CONFIG_FUNCTION_ERROR_INJECTION: quiet-library=on does nothing, \
-                 and who calls string functions between its wide instructions stays on AVX cores"
-            );
-        }
-    }
-    Ok(())
-}
-
-pub fn kernel_has(symbol: &str) -> Result<bool> {
-    compat::ksym_exists(symbol).context("cannot read what the kernel offers")
-}
-
-fn tell_places(skel: &BpfSkel<'_>, places: &BTreeMap<u32, intf::avx_topology>) -> Result<()> {
-    for (cpu, place) in places {
-        skel.maps
-            .topology
-            .update(&cpu.to_ne_bytes(), as_bytes(place), MapFlags::ANY)
-            .with_context(|| format!("cannot tell where CPU {cpu} is"))?;
-    }
-    Ok(())
-}
-
-/// Puts a policy into force, for each decision that begins after this. What is in force is
-/// never written to: what changes is the map that the BPF programs look it up in.
-fn tell_policy(skel: &BpfSkel<'_>, new: &InForce) -> Result<()> {
-    let zero = 0u32.to_ne_bytes();
-    let map = MapHandle::create(
-        MapType::Array,
-        Some("policy"),
-        size_of::<u32>() as u32,
-        size_of::<intf::avx_policy_in_force>() as u32,
-        1,
-        &libbpf_sys::bpf_map_create_opts {
-            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
-            ..Default::default()
-        },
-    )
-    .context("cannot create a map for the policy")?;
-    let in_force = intf::avx_policy_in_force {
-        generation: new.generation,
-        checksum: checksum_of(new),
-        policy: new.policy,
-    };
-    map.update(&zero, as_bytes(&in_force), MapFlags::ANY).context("cannot write the policy")?;
-    map.freeze().context("cannot seal the policy")?;
-    skel.maps
-        .policies
-        .update(&zero, &map.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)
-        .context("cannot put the policy into force")
-}
-
-/// As the BPF programs compute it.
-fn checksum_of(new: &InForce) -> u64 {
-    let words = as_bytes(&new.policy).chunks_exact(size_of::<u64>());
-    words
-        .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
-        .fold(new.generation, |sum, word| {
-            sum.wrapping_mul(intf::AVX_CHECKSUM_FACTOR).wrapping_add(word)
-        })
-}
-
-/// What C calls the representation of an object.
-fn as_bytes<T: Copy>(object: &T) -> &[u8] {
-    // SAFETY: these are the bytes of a live object. What lies between its members, if anything
-    // does, is read by nobody.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(object).cast(), size_of::<T>()) }
 }

@@ -16,7 +16,8 @@ use crate::agent::events::hub::Hub;
 use crate::agent::metrics::{self, Listen};
 use crate::agent::policy::history::History;
 use crate::agent::preflight::Machine;
-use crate::agent::scheduler::{Ended, LoadOpts, Scheduler};
+use crate::agent::scheduler::{Ended, Scheduler};
+use crate::agent::setup::LoadOpts;
 use crate::agent::{service, stats};
 
 pub fn run(
