@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The Rust face of the BPF programs: generated types and the skeleton.
 
+pub mod names;
 pub mod places;
 
 /// Types and constants of `intf.h`.

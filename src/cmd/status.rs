@@ -5,11 +5,16 @@ use anyhow::{Result, bail};
 
 use super::{print, print_json};
 use crate::agent::control::{self, Answer, Request};
+use crate::agent::status::Status;
 
 pub fn run(as_json: bool) -> Result<()> {
+    let status = ask()?;
+    if as_json { print_json(&status) } else { print(&status.to_string()) }
+}
+
+pub fn ask() -> Result<Box<Status>> {
     match control::ask(&Request::Status)? {
-        Answer::Status(status) if as_json => print_json(&status),
-        Answer::Status(status) => print(&status.to_string()),
+        Answer::Status(status) => Ok(status),
         other => bail!("this is no status: {other:?}"),
     }
 }

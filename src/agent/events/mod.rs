@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 pub use reader::Reader;
 
 use super::status::{BOUNDARIES, CAUSES, VERDICTS, seconds};
-use crate::bpf::intf::{self, avx_event, avx_name};
+use crate::bpf::intf::{self, avx_event};
+use crate::bpf::names::text_of;
 
 /// In the order of enum avx_role_cause.
 const ROLE_CAUSES: [&str; intf::avx_role_cause_NR_ROLE_CAUSES as usize] =
@@ -123,7 +124,8 @@ impl Event {
         let at_s = seconds(it.at.saturating_sub(begun_ns));
         let mut event = Self { cpu: Some(it.cpu), ..Self::of_agent(at_s, kind, "") };
         if kind != Kind::Role {
-            let comm = name_in(&it.comm);
+            // Nothing that moves a cursor gets out.
+            let comm = text_of(&it.comm).replace(char::is_control, "?");
             event.task = Some(Task { thread: it.thread, process: it.process, comm });
         }
         match kind {
@@ -183,14 +185,6 @@ impl fmt::Display for Event {
         }
         write!(out, " {}: {}", self.what(), self.why)
     }
-}
-
-/// Whoever chose the name may have put anything into it, but nothing that moves a cursor gets out.
-fn name_in(name: &avx_name) -> String {
-    let bytes: Vec<u8> = name.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    let text = String::from_utf8_lossy(bytes.get(..length).unwrap_or_default());
-    text.replace(char::is_control, "?")
 }
 
 /// What somebody wants to hear of. That events were lost is told to everybody.

@@ -7,8 +7,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
 use super::process::Usage;
+use super::shown::Row;
 use super::source::View;
-use crate::agent::stats::{COUNTERS, Metrics};
+use crate::agent::stats::{COUNTERS, Counter, Metrics};
 use crate::agent::status::Waits;
 use crate::version;
 
@@ -157,7 +158,7 @@ fn about_the_scheduler() -> Vec<Family> {
 
 /// What each CPU counts, as the statistics list it.
 fn counted() -> Vec<Family> {
-    let family = |counter: &'static crate::agent::stats::Counter| {
+    let family = |counter: &'static Counter| {
         let of = counter.of;
         match counter.name.strip_suffix("_ns") {
             Some(name) => Family::counter(
@@ -218,7 +219,7 @@ fn about_cpus() -> Vec<Family> {
 }
 
 fn about_cgroups() -> Vec<Family> {
-    let family = |name: &str, help: &str, of: fn(&super::shown::Row) -> u64| {
+    let family = |name: &str, help: &str, of: fn(&Row) -> u64| {
         let samples = move |facts: &Facts| {
             let rows = facts.view.cgroups.iter();
             rows.map(|row| (vec![("cgroup", row.name.clone())], Value::Ns(of(row)))).collect()

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 
 use super::words::{did_you_mean, quoted};
-use super::{settings, standard, turned};
+use super::{differences, standard, turned};
 use crate::bpf::intf::avx_policy;
 
 pub struct Named {
@@ -83,8 +83,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 /// The name of a policy, unless it is custom.
 pub fn name_of(policy: &avx_policy) -> Option<&'static str> {
-    let all = settings(policy);
-    let is_it = |it: &&Named| it.policy().is_ok_and(|policy| settings(&policy) == all);
+    let is_it = |it: &&Named| it.policy().is_ok_and(|it| differences(&it, policy).is_empty());
     NAMED.iter().find(is_it).map(|it| it.name)
 }
 

@@ -13,6 +13,7 @@ use super::knobs::Knob;
 use super::words::quoted;
 use crate::agent::cpulist;
 use crate::bpf::intf::{self, avx_name, avx_policy};
+use crate::bpf::names::text_of;
 
 /// What the value of a knob is.
 pub enum Value {
@@ -176,16 +177,9 @@ pub fn names_of(names: &[&str]) -> Option<Names> {
     Some(all)
 }
 
+/// What is not used is empty.
 fn names_in(names: &Names) -> Vec<String> {
-    names.iter().map_while(text_of).collect()
-}
-
-/// Nothing of a name that is not used.
-fn text_of(name: &avx_name) -> Option<String> {
-    let bytes: Vec<u8> = name.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let text = String::from_utf8_lossy(&bytes);
-    let text = text.trim_end_matches('\0');
-    (!text.is_empty()).then(|| text.to_owned())
+    names.iter().map(text_of).take_while(|name| !name.is_empty()).collect()
 }
 
 fn in_1024ths(text: &str) -> Option<u64> {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::machine::first_cpu_says;
+use super::machine::{INTEL, first_cpu_says};
 use super::{Finding, Machine, text_at};
 
 pub struct Cpu {
@@ -33,7 +33,6 @@ enum Loss {
     Hardly,
 }
 
-const INTEL: &str = "GenuineIntel";
 const AMD: &str = "AuthenticAMD";
 const ANY: std::ops::RangeInclusive<u32> = 0..=u32::MAX;
 const LICENCES: Option<&str> = Some("core_power.lvl1_turbo_license,core_power.lvl2_turbo_license");
@@ -161,8 +160,7 @@ impl Cpu {
 fn features(machine: &Machine) -> Finding {
     let all = ["avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd", "avx512_vnni"];
     let has: Vec<&str> = all.into_iter().filter(|flag| machine.has(flag)).collect();
-    let tells = machine.has("xsavec") && machine.has("xgetbv1");
-    match (has.is_empty(), tells) {
+    match (has.is_empty(), machine.tells_what_is_in_use()) {
         (true, _) => Finding::ok("avx512", "there is no AVX-512 to be seen"),
         (false, true) => Finding::ok(
             "avx512",

@@ -14,6 +14,9 @@ use crate::bpf::intf::{
     avx_tier_AVX_TIER_XSTATE,
 };
 
+/// As the CPU calls its vendor.
+pub const INTEL: &str = "GenuineIntel";
+
 const TYPES: &str = "sys/kernel/btf/vmlinux";
 
 /// What the kernel patch brings.
@@ -71,7 +74,7 @@ impl Machine {
             is_root: unsafe { libc::geteuid() } == 0,
             has_sched_ext: sched_ext.is_dir(),
             has_btf: root.join(TYPES).exists(),
-            is_intel: first_cpu_says(&cpuinfo, "vendor_id") == "GenuineIntel",
+            is_intel: first_cpu_says(&cpuinfo, "vendor_id") == INTEL,
             cpu_flags: words(first_cpu_says(&cpuinfo, "flags")),
             loaded: loaded_scheduler(&sched_ext),
             tells_of_first_use: knows(&root.join(TYPES), TELLS_OF_FIRST_USE),
@@ -117,7 +120,6 @@ impl Machine {
     /// unless forced.
     pub fn tier(&self, forced: bool) -> Tier {
         let has = |flag| self.has(flag);
-        let tells_what_is_in_use = has("xsavec") && has("xgetbv1");
         let (kind, why) = if !has("avx512f") && !forced {
             (
                 avx_tier_AVX_TIER_OBSERVE,
@@ -133,7 +135,7 @@ impl Machine {
                 avx_tier_AVX_TIER_OBSERVE,
                 "AVX-512 hardly lowers the clock of this CPU; --force schedules all the same",
             )
-        } else if !tells_what_is_in_use {
+        } else if !self.tells_what_is_in_use() {
             (
                 avx_tier_AVX_TIER_HINTS,
                 "the CPU does not tell what is in use, so what threads say of their work counts",
@@ -154,6 +156,11 @@ impl Machine {
         self.cpu_flags.contains(flag)
     }
 
+    /// Of the CPU's registers, which is what samples are made of.
+    pub fn tells_what_is_in_use(&self) -> bool {
+        self.has("xsavec") && self.has("xgetbv1")
+    }
+
     /// The scheduler that is loaded already.
     pub fn loaded(&self) -> Option<&str> {
         self.loaded.as_deref()
@@ -166,7 +173,7 @@ impl Machine {
     /// Whether wide vectors lower the clock so much that it matters: with Intel's CPUs up to
     /// those that have AVX-VNNI. The C library avoids wide vectors by the same test.
     pub fn has_licences(&self) -> bool {
-        self.is_intel && !self.cpu_flags.contains("avx_vnni")
+        self.is_intel && !self.has("avx_vnni")
     }
 }
 

@@ -46,18 +46,18 @@ impl Report {
         findings.extend(cpu.findings(&machine));
         findings.extend(Layout::look(root).findings());
         findings.extend(Surroundings::look(root).findings());
-        findings.push(tier_of(&machine));
+        let tier = machine.tier(false);
+        findings.push(tier_of(tier));
         Self {
             would_run: findings.iter().all(|finding| finding.mark != Mark::Problem),
-            tier: machine.tier(false).name(),
+            tier: tier.name(),
             findings,
         }
     }
 }
 
 /// Where something better is within reach, that is a note.
-fn tier_of(machine: &Machine) -> Finding {
-    let tier = machine.tier(false);
+fn tier_of(tier: Tier) -> Finding {
     let says = format!("the tier is {}: {}", tier.name(), tier.why);
     match tier.raised_by() {
         Some(advice) => Finding::note("tier", says, advice),

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::KeyModifiers;
@@ -23,7 +23,8 @@ use ratatui::crossterm::event::{self, Event as Input, KeyCode, KeyEvent, KeyEven
 use ratatui::widgets::Paragraph;
 
 use self::state::{Page, State};
-use crate::agent::control::{self, Answer, Request};
+use super::status;
+use crate::agent::control::{self, Request};
 use crate::agent::events::stream::Followed;
 use crate::agent::events::{Event, Kind, Wanted};
 use crate::agent::policy::history::{Change, What};
@@ -89,18 +90,11 @@ fn millis(interval: Duration) -> u64 {
 /// Until nobody wants to know.
 fn ask_for_ever(bring: &Sender<News>, every_ms: &AtomicU64) {
     loop {
-        let answer = ask().map_err(|error| format!("{error:#}"));
+        let answer = status::ask().map_err(|error| format!("{error:#}"));
         if bring.send(News::Status(answer)).is_err() {
             return;
         }
         thread::sleep(Duration::from_millis(every_ms.load(Ordering::Relaxed)));
-    }
-}
-
-fn ask() -> Result<Box<Status>> {
-    match control::ask(&Request::Status)? {
-        Answer::Status(status) => Ok(status),
-        other => bail!("this is no status: {other:?}"),
     }
 }
 
