@@ -46,9 +46,8 @@ pub enum Command {
     },
     /// Change to the policy that was in force before, and end a trial at once.
     Undo {
-        /// Only tell what would change.
-        #[arg(long)]
-        dry_run: bool,
+        #[command(flatten)]
+        how: How,
     },
     /// Keep the policy that is on trial.
     Confirm,
@@ -84,9 +83,7 @@ pub fn run(command: &Command) -> Result<()> {
             let other = policy::load(policy)?;
             print(&lines_of(&policy::differences(&other, &ask_in_force(&Request::Show)?.0.policy)))
         }
-        Command::Undo { dry_run } => {
-            change(What::Undo, &How { dry_run: *dry_run, revert_after: None })
-        }
+        Command::Undo { how } => change(What::Undo, how),
         Command::Confirm => {
             let (in_force, _) = ask_in_force(&Request::Confirm)?;
             print(&format!("policy {} stays in force\n", in_force.generation))

@@ -89,6 +89,8 @@ fn is_changed_live() -> Result<()> {
              policy use fault-migrate --revert-after 10s >&2
              echo 0 >/sys/devices/system/cpu/cpu1/online
              wait_until 30 is_at 14 static || fail the reload kept it from being reverted
+             policy undo --revert-after 1s >&2
+             wait_until 30 is_at 16 static || fail an undo was not reverted
              all_progress $loops
              stop_scheduler
              echo status=$status

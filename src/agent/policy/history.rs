@@ -274,6 +274,16 @@ mod tests {
         assert_eq!((agent.state(), agent.history.reverts()), ((3, 2), 0));
     }
 
+    #[test]
+    fn an_undo_can_be_on_trial() {
+        let mut agent = Agent::new();
+        agent.set(5).unwrap();
+        agent.change(What::Undo, Some(MINUTE)).unwrap();
+        assert_eq!(agent.state(), (3, 2));
+        agent.wait(MINUTE);
+        assert_eq!((agent.state(), agent.history.reverts()), ((4, 5), 1));
+    }
+
     /// Also if there is nothing that would be another.
     #[test]
     fn a_trial_of_what_is_in_force_ends_like_any_other() {
