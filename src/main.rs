@@ -8,6 +8,7 @@ mod cmd;
 mod documents_test;
 mod sim;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -191,7 +192,8 @@ fn main() -> ExitCode {
     match run(Opts::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{NAME}: {error:#}");
+            // A disk that is full is no reason to panic.
+            let _ = writeln!(io::stderr(), "{NAME}: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -13,7 +13,7 @@ use crossbeam::channel::{Receiver, select};
 use libbpf_rs::{Link, MapHandle, OpenObject};
 use scx_utils::{
     ScxExitKind, UserExitInfo, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity,
-    uei_exited, uei_report,
+    uei_exited, uei_read,
 };
 use tracing::{info, warn};
 
@@ -251,11 +251,15 @@ impl<'a> Scheduler<'a> {
             Ok(sums) => exporter.keep(sums),
             Err(error) => warn!("metrics begin at zero again: {error:#}"),
         }
-        let by_administrator = self.exit_kind()? == ScxExitKind::SysRq as i32;
-        let report: Result<UserExitInfo> = uei_report!(&self.skel, uei);
+        let exit: UserExitInfo = uei_read!(&self.skel, uei);
+        let kind = self.exit_kind()?;
+        let by_administrator = kind == ScxExitKind::SysRq as i32;
+        // A report of a peaceful end would print it, and panic where the disk is full.
+        let is_peaceful = kind <= ScxExitKind::UnregKern as i32;
+        let report = if is_peaceful { Ok(()) } else { exit.report() };
         match report.context("the kernel ejected the scheduler") {
-            Ok(exit) if exit.should_restart() => Ok(Ended::Restart),
-            Ok(_) => Ok(Ended::Stopped),
+            Ok(()) if exit.should_restart() => Ok(Ended::Restart),
+            Ok(()) => Ok(Ended::Stopped),
             // An order, not a failure: nobody is to start it again.
             Err(why) if by_administrator => {
                 info!("{why:#}");

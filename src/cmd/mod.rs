@@ -32,6 +32,8 @@ pub fn log_to_stderr(verbose: bool) {
         .with_target(false)
         .with_ansi(io::stderr().is_terminal())
         .with_writer(io::stderr)
+        // It would tell of them where there is no room, and panic.
+        .log_internal_errors(false)
         .init();
     init_libbpf_logging(None);
 }

@@ -2,6 +2,7 @@
 //! Bad input gets one sentence that says what is wrong and what to do, an exit
 //! status other than 0, and changes nothing.
 
+use std::fs::File;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -16,6 +17,11 @@ pub const TESTS: &[Test] = &[
         name: "bad_input::unknown_flags_are_refused_by_name",
         budget_s: 1,
         body: unknown_flags_are_refused_by_name,
+    },
+    Test {
+        name: "bad_input::who_cannot_be_told_is_refused_all_the_same",
+        budget_s: 1,
+        body: who_cannot_be_told,
     },
     Test {
         name: "bad_input::help_and_version_need_nothing",
@@ -39,6 +45,17 @@ fn unknown_flags_are_refused_by_name() -> Result<()> {
     let error = String::from_utf8_lossy(&output.stderr);
     ensure_eq!(output.status.code(), Some(2));
     ensure!(error.contains("unexpected argument '--fast'"), "{error}");
+    Ok(())
+}
+
+/// The disk is full where errors go: no reason to panic.
+fn who_cannot_be_told() -> Result<()> {
+    let full = File::options().write(true).open("/dev/full")?;
+    let refused = Command::new(scheduler_program()?)
+        .args(["policy", "use", "nobody"])
+        .stderr(full)
+        .status()?;
+    ensure_eq!(refused.code(), Some(1));
     Ok(())
 }
 
