@@ -328,12 +328,48 @@ mod tests {
             }
             Err(error) => {
                 let told = format!("{error:#}");
-                assert!(told.starts_with("line ") && !told.contains('\n'), "{told}");
+                assert!(!told.contains('\n'), "{told}");
+                let (line, why) = told.strip_prefix("line ").unwrap().split_once(": ").unwrap();
+                let lines = 1 + content.iter().filter(|byte| **byte == b'\n').count();
+                assert!((1..=lines).contains(&line.parse().unwrap()) && !why.is_empty(), "{told}");
             }
         }
     }
 
+    /// What may befall a file: so many bytes from there on are others.
+    type Damage = (prop::sample::Index, usize, Vec<u8>);
+
+    fn damaged(mut content: Vec<u8>, damages: &[Damage]) -> Vec<u8> {
+        for (at, length, others) in damages {
+            let begin = at.index(content.len() + 1);
+            let end = content.len().min(begin + length);
+            content.splice(begin..end, others.iter().copied());
+        }
+        content
+    }
+
+    fn damage() -> impl Strategy<Value = Damage> {
+        let bytes = prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..4),
+            prop::sample::select(vec!["\n", "\"", "=", "#", "[", "]", "-", "0", "1e9", "s\"\n"])
+                .prop_map(|text| text.as_bytes().to_vec()),
+        ];
+        (any::<prop::sample::Index>(), 0..6usize, bytes)
+    }
+
     proptest! {
+        /// Most of them are no policy any more, and some are another one.
+        #[test]
+        fn damaged_policies_are_policies_or_refused(
+            nth in 0..NAMED.len(),
+            with_comments in any::<bool>(),
+            damages in prop::collection::vec(damage(), 1..6),
+        ) {
+            let plain = file_of(&NAMED[nth].policy().unwrap());
+            let content = if with_comments { document() } else { plain };
+            look_at(&damaged(content.into_bytes(), &damages));
+        }
+
         #[test]
         fn any_bytes_are_a_policy_or_refused(content in prop::collection::vec(any::<u8>(), 0..200)) {
             look_at(&content);

@@ -155,6 +155,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -313,6 +314,45 @@ mod tests {
             assert_eq!(told, "a policy can be on trial for 1s to 1day");
         }
         assert_eq!(agent.state(), (1, 2));
+    }
+
+    fn setting() -> impl Strategy<Value = String> {
+        prop_oneof![
+            (0..9999u32).prop_map(|n| format!("avx-cpus={n}")),
+            (0..2000u32).prop_map(|n| format!("window={n}ms")),
+            (0..1200u32).prop_map(|n| format!("shrink-fill={}", f64::from(n) / 1000.0)),
+            "\\PC{0,20}",
+        ]
+    }
+
+    fn what() -> impl Strategy<Value = What> {
+        let settings = || prop::collection::vec(setting(), 0..4);
+        prop_oneof![
+            settings().prop_map(What::Set),
+            settings().prop_map(What::Use),
+            Just(What::Undo),
+        ]
+    }
+
+    proptest! {
+        /// Whatever is asked for: it is granted as a whole, or nothing changes.
+        #[test]
+        fn what_is_refused_changes_nothing(
+            wishes in prop::collection::vec((what(), prop::option::of(0..100_000u64)), 1..20),
+        ) {
+            let mut agent = Agent::new();
+            for (what, trial) in wishes {
+                let before = *agent.history.in_force();
+                let left = agent.history.trial_left(agent.now);
+                let granted = agent.change(what, trial.map(Duration::from_secs)).is_ok();
+                let now = agent.history.in_force();
+                prop_assert_eq!(now.generation, before.generation + u64::from(granted));
+                if !granted {
+                    prop_assert!(differences(&before.policy, &now.policy).is_empty());
+                    prop_assert_eq!(agent.history.trial_left(agent.now), left);
+                }
+            }
+        }
     }
 
     #[test]

@@ -113,6 +113,8 @@ mod tests {
         assert!(load(path.to_str().unwrap()).is_ok());
         fs::write(&path, "#".repeat(64 * 1024 + 1)).unwrap();
         assert!(complaint(&path).contains("larger than 64 KiB"));
+        fs::write(&path, vec![b'#'; 100 << 20]).unwrap();
+        assert!(complaint(&path).contains("larger than 64 KiB"));
         // Of a length that no memory has.
         File::create(&path).unwrap().set_len(1 << 42).unwrap();
         assert!(complaint(&path).contains("larger than 64 KiB"));
