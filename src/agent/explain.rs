@@ -54,6 +54,11 @@ fn verdict(task: &task_ctx) -> (&'static str, String, &'static str) {
             "it was never seen with wide vectors".to_owned(),
             "until it uses 512-bit instructions, or says so",
         ),
+        avx_class_CLASS_SCALAR if task.phase.ended == 0 => (
+            "scalar",
+            "it was seen with wide vectors, and AVX cores are not for it".to_owned(),
+            "until they are, or it says that it does AVX work",
+        ),
         avx_class_CLASS_SCALAR => (
             "scalar",
             format!("its last phase ended: {}", name(&BOUNDARIES, task.boundary)),
@@ -120,6 +125,8 @@ mod tests {
             Explanation::new(7, &it).to_string().starts_with("thread 7 is default: it was never")
         );
         it.habit.class = avx_class_CLASS_SCALAR;
+        assert!(Explanation::new(7, &it).why.contains("AVX cores are not for it"));
+        it.phase.ended = 1;
         it.boundary = intf::avx_boundary_BOUNDARY_TICK;
         assert_eq!(Explanation::new(7, &it).why, "its last phase ended: timeout");
         it.habit.class = avx_class_CLASS_AVX;

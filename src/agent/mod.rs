@@ -12,6 +12,7 @@ pub mod metrics;
 mod peers;
 pub mod policy;
 pub mod preflight;
+pub mod prospect;
 pub mod scheduler;
 pub mod service;
 pub mod setup;

@@ -27,6 +27,7 @@ use super::metrics::source::Exporter;
 use super::policy::history::{Change, History};
 use super::policy::{self, Difference, InForce};
 use super::preflight::Tier;
+use super::prospect::{Circumstances, Prospect, prospect};
 use super::setup::{LoadOpts, configure, tell_places, tell_policy};
 use super::stats::{self, Metrics, Server};
 use super::status::{self, Status, seconds};
@@ -58,6 +59,8 @@ pub struct Scheduler<'a> {
     tier: Tier,
     clocks: Clocks,
     places: BTreeMap<u32, intf::avx_topology>,
+    /// What was counted when the policy came into force.
+    counted_before: Metrics,
     hub: Arc<Hub>,
     /// While somebody follows.
     reader: Option<Reader>,
@@ -99,9 +102,19 @@ impl<'a> Scheduler<'a> {
             intf::AVX_WAIT_MAX_S,
         );
         let (link, hub) = (Some(link), hub.clone());
-        let reader = None;
-        let mut it =
-            Self { skel, link, started, busy_before_ns, tier, clocks, places, hub, reader };
+        let (counted_before, reader) = (Metrics::default(), None);
+        let mut it = Self {
+            skel,
+            link,
+            started,
+            busy_before_ns,
+            tier,
+            clocks,
+            places,
+            counted_before,
+            hub,
+            reader,
+        };
         it.tell_followers()?;
         Ok(it)
     }
@@ -162,7 +175,7 @@ impl<'a> Scheduler<'a> {
         answer.unwrap_or_else(|error| Answer::Refused(format!("{error:#}")))
     }
 
-    fn change(&self, history: &mut History, change: &Change, peer: &Peer) -> Result<Answer> {
+    fn change(&mut self, history: &mut History, change: &Change, peer: &Peer) -> Result<Answer> {
         let (now, old) = (Instant::now(), *history.in_force());
         let next = history.after(change, now);
         if change.dry_run {
@@ -181,7 +194,7 @@ impl<'a> Scheduler<'a> {
         Ok(Answer::Changed { generation: next.generation, differences })
     }
 
-    fn revert_what_is_due(&self, history: &mut History) {
+    fn revert_what_is_due(&mut self, history: &mut History) {
         let now = Instant::now();
         let Some(back) = history.due(now) else { return };
         match tell_policy(&self.skel, &back) {
@@ -196,10 +209,10 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// To the log, and to whoever follows, that another policy is in force; returns what is
+    /// Another policy is in force: so it says to the log and to whoever follows. Returns what is
     /// otherwise.
     fn announce(
-        &self,
+        &mut self,
         who: &impl Display,
         old: &InForce,
         new: &InForce,
@@ -215,6 +228,10 @@ impl<'a> Scheduler<'a> {
         let settings: Vec<String> =
             differences.iter().map(|it| format!("{}={}", it.knob, it.to)).collect();
         self.hub.publish_policy(new.generation, &settings);
+        match self.metrics() {
+            Ok(counted) => self.counted_before = counted,
+            Err(error) => warn!("what the policy before did counts for this one: {error:#}"),
+        }
         differences
     }
 
@@ -312,6 +329,7 @@ impl<'a> Scheduler<'a> {
             scalar_s: seconds(metrics.scalar_ns),
             low_clock_on_scalar_cpus_s: seconds(metrics.lowered_ns),
             low_clock_on_avx_cores_s: seconds(metrics.lowered_avx_ns),
+            prospect: self.prospect(in_force, &metrics),
             cpus: self.roles()?.iter().filter_map(cpu).collect(),
             offline: topology::offline(),
             queued: self.queued()?,
@@ -320,10 +338,19 @@ impl<'a> Scheduler<'a> {
         })
     }
 
+    /// While AVX cores are for nobody.
+    fn prospect(&self, in_force: &InForce, counted: &Metrics) -> Option<Prospect> {
+        let is_only_observed =
+            in_force.policy.avx_cores_for == u64::from(intf::avx_served_SERVED_NOBODY);
+        let granule = self.places.values().map(|place| place.core_cpus).max().unwrap_or(1);
+        let at = Circumstances::new(self.tier.kind, &in_force.policy, granule.into());
+        is_only_observed.then(|| prospect(&counted.since(&self.counted_before), &at))
+    }
+
     fn snapshot(&self, history: &History) -> Result<Snapshot> {
         let roles = self.roles()?;
+        let sums = self.sums(&roles)?;
         Ok(Snapshot {
-            sums: self.sums(&roles)?,
             now: Now {
                 tier: self.tier.name(),
                 clocks: self.clocks.to_string(),
@@ -332,7 +359,9 @@ impl<'a> Scheduler<'a> {
                 policy_reverts: history.reverts(),
                 cpus: roles.iter().map(|(cpu, it)| (*cpu, status::is_avx_core(it))).collect(),
                 avx_cores: self.variables()?.nr_avx_cpus.into(),
+                prospect: self.prospect(history.in_force(), &sums.counters),
             },
+            sums,
             restarts: 0,
         })
     }

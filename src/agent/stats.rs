@@ -43,7 +43,7 @@ macro_rules! metrics {
 
             /// What was counted since `earlier`. After a restart the counters begin at
             /// zero again, so all that is known then is what they hold.
-            fn since(&self, earlier: &Self) -> Self {
+            pub fn since(&self, earlier: &Self) -> Self {
                 if self.interval_ns < earlier.interval_ns {
                     return self.clone();
                 }
@@ -101,6 +101,9 @@ metrics! {
         hints: "times that a thread said that its work is another kind from now on",
         phases: "times that an AVX task became a scalar one",
         left_alone: "wide work of programs for which AVX cores do not pay, as far as it is seen",
+        looks: "ticks that looked at the task that ran",
+        looks_wide: "ticks that found it at AVX work, as far as that is seen",
+        looks_beside: "ticks that found it at other work, on a CPU that did AVX work lately",
         in_place: "AVX tasks that stayed where they were, since they may use no AVX core",
         preempted: "AVX cores that were taken from other work",
         role_changes: "CPUs that became AVX cores, or were none any more",

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::cpulist;
-
+use super::prospect::Prospect;
 use crate::bpf::intf::{
     self, avx_book, avx_cpu_role, avx_cpu_stats, avx_limits_AVX_WAITS_SAMPLED, avx_role_ROLE_AVX,
     avx_topology,
@@ -52,6 +52,9 @@ pub struct Status {
     /// Estimated by the time for which the clock stays low, which is a knob of the policy.
     pub low_clock_on_scalar_cpus_s: f64,
     pub low_clock_on_avx_cores_s: f64,
+    /// What AVX cores would be worth, while they are for nobody: modelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prospect: Option<Prospect>,
     pub cpus: Vec<Cpu>,
     /// CPUs that could be there.
     pub offline: Vec<u32>,
@@ -286,6 +289,9 @@ impl fmt::Display for Status {
         )?;
         if self.compensates {
             writeln!(out, "lost time is made up for, by {}", self.clocks)?;
+        }
+        if let Some(prospect) = &self.prospect {
+            writeln!(out, "{prospect}")?;
         }
         for (class, waits) in &self.waits {
             if let (Some(half), Some(most)) = (waits.percentile(50), waits.percentile(99)) {

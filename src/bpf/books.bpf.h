@@ -40,6 +40,29 @@ static __always_inline u64 held_low(u64 last_avx, u64 now, u64 hold_ns)
 	return last_avx ? at_most(since(last_avx, now), hold_ns) : 0;
 }
 
+/* What a tick found its CPU at. */
+enum avx_look {
+	LOOK_OTHER,
+	LOOK_WIDE,   /* AVX work, */
+	LOOK_BESIDE, /* ... or other work, where that was seen a few looks before */
+};
+
+/* Which is so many: AVX work that comes in short pieces is seldom seen. */
+#define LOOKS_BESIDE 100
+
+/* @beside: how many looks on this CPU are beside AVX work yet. */
+static __always_inline enum avx_look judge_look(u32 *beside, bool is_wide)
+{
+	if (is_wide) {
+		*beside = LOOKS_BESIDE;
+		return LOOK_WIDE;
+	}
+	if (!*beside)
+		return LOOK_OTHER;
+	(*beside)--;
+	return LOOK_BESIDE;
+}
+
 /* The task ran up to @ran as an AVX task, or as a scalar one. */
 static __always_inline void book_time(struct task_ctx *tctx, bool as_avx, u64 ran)
 {

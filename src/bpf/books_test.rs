@@ -14,6 +14,7 @@ mod native {
         pub safe fn avx_wait_bucket(wait_ns: u64) -> u32;
         pub safe fn avx_held_low(last_avx: u64, now: u64, hold_ns: u64) -> u64;
         pub safe fn avx_is_sampled(ran: u64) -> bool;
+        pub safe fn avx_judge_look(beside: &mut u32, is_wide: bool) -> u32;
         pub safe fn avx_book_time(tctx: &mut task_ctx, as_avx: bool, ran: u64);
         pub safe fn avx_book_beginning(tctx: &mut task_ctx, cause: u32, generation: u64, ran: u64);
         pub safe fn avx_book_end(tctx: &mut task_ctx, boundary: u32, generation: u64, ran: u64);
@@ -49,6 +50,17 @@ fn the_clock_is_low_for_as_long_as_it_is_held() {
     assert_eq!(avx_held_low(4 * MS, 5 * MS, 2 * MS), MS);
     assert_eq!(avx_held_low(4 * MS, 9 * MS, 2 * MS), 2 * MS);
     assert_eq!(avx_held_low(4 * MS, 4 * MS - 1, 2 * MS), 0);
+}
+
+/// In the order of enum avx_look.
+#[test]
+fn a_look_is_beside_avx_work_for_a_while() {
+    let mut beside = 0;
+    let mut look = |is_wide| avx_judge_look(&mut beside, is_wide);
+    assert_eq!((look(false), look(true), look(true)), (0, 1, 1));
+    let after: Vec<u32> = (0..200).map(|_| look(false)).collect();
+    assert!(after[..100].iter().all(|it| *it == 2) && after[100..].iter().all(|it| *it == 0));
+    assert_eq!((look(true), look(false)), (1, 2));
 }
 
 /// 3 ms as nothing, 1 as an AVX task, 5 as a scalar one and 2 as an AVX task, of which a tick

@@ -159,13 +159,17 @@ static __always_inline bool is_kept(const struct avx_habit *habit, const struct 
 	return habit->mixed && used_wide_lately(habit, policy, ran);
 }
 
-/* Whether who gives this hint does AVX work, and AVX cores are for it. */
-static __always_inline bool is_hint_of_avx(const struct avx_policy *policy, u64 hint)
+/* Whether who gives this hint does AVX work. */
+static __always_inline bool means_avx_work(const struct avx_policy *policy, u64 hint)
 {
-	if (policy->avx_cores_for == SERVED_NOBODY)
-		return false;
 	return hint == AVX_HINT_AVX512 ||
 	       (hint == AVX_HINT_AVX2_HEAVY && policy->classes == CLASSES_AVX512_AVX2_HEAVY);
+}
+
+/* ... and AVX cores are for it. */
+static __always_inline bool is_hint_of_avx(const struct avx_policy *policy, u64 hint)
+{
+	return policy->avx_cores_for != SERVED_NOBODY && means_avx_work(policy, hint);
 }
 
 /* Its phase is over. */

@@ -349,6 +349,13 @@ struct avx_event {
 	struct avx_name comm;
 };
 
+/*
+ * What is lost to AVX cores has to be so much of one CPU to be worth a decision (1/1024);
+ * and for how many times as long as it is tried a process is left alone, at most.
+ */
+#define AVX_WORTH_LEAST 10
+#define AVX_WORTH_PAUSE_WINDOWS 64
+
 /* What AVX cores earn for a process, and what they cost it. */
 struct avx_worth {
 	u64 window_at;	 /* since when the two are summed up */
@@ -473,6 +480,9 @@ struct avx_cpu_stats {
 	u64 hints;	    /* times that a thread said that its work is another kind */
 	u64 phases;	    /* ends of a task's time as an AVX task */
 	u64 left_alone;	    /* wide work of programs for which AVX cores do not pay */
+	u64 looks;	    /* ticks that looked at the task that ran, */
+	u64 looks_wide;	    /* ... and found it at AVX work, */
+	u64 looks_beside;   /* ... or at other work, on a CPU that did AVX work lately */
 	u64 in_place;	    /* AVX tasks that may use no AVX core */
 	u64 preempted;	    /* AVX cores that were taken from other work */
 	u64 role_changes;   /* CPUs that became AVX cores, or were no more */

@@ -11,6 +11,7 @@
 #include "clocks.bpf.h"
 #include "events.bpf.h"
 #include "hints.bpf.h"
+#include "looks.bpf.h"
 #include "quiet.bpf.h"
 #include "roles.bpf.h"
 #include "saved.bpf.h"
@@ -510,6 +511,7 @@ static void look_at(struct task_struct *p)
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 	struct task_ctx *tctx = lookup_task(p);
 	struct avx_moment at;
+	bool is_wide;
 
 	if (!tctx || !cctx)
 		return;
@@ -518,7 +520,9 @@ static void look_at(struct task_struct *p)
 		look_back(p, cctx, &at);
 	if (tctx->quiet_until && at.ran >= tctx->quiet_until)
 		end_quiet(p, tctx);
-	if (uses_wide_vectors(p))
+	is_wide = uses_wide_vectors(p);
+	count_look(p, cctx, is_wide);
+	if (is_wide)
 		saw_wide_vectors(p, tctx, &at);
 	if (hints_given)
 		follow_hint(p, tctx, &at);

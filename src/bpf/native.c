@@ -240,6 +240,11 @@ bool avx_is_sampled(u64 ran)
 	return is_sampled(ran);
 }
 
+u32 avx_judge_look(u32 *beside, bool is_wide)
+{
+	return judge_look(beside, is_wide);
+}
+
 void avx_book_time(struct task_ctx *tctx, bool as_avx, u64 ran)
 {
 	book_time(tctx, as_avx, ran);

@@ -105,6 +105,8 @@ struct cpu_ctx {
 	u32 core_avx;
 	u32 llc_avx;
 	u32 node_avx;
+	/* How many looks at what it does are beside AVX work yet. */
+	u32 looks_beside;
 	/* The CPUs of the cache of which this is the first one. */
 	struct bpf_cpumask __kptr *llc_cpus;
 	struct bpf_cpumask __kptr *scratch;

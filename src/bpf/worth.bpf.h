@@ -26,10 +26,7 @@
 /* How often it is decided, and the pauses between two tries. */
 #define WORTH_WINDOW_NS (1000 * 1000 * 1000ULL)
 #define WORTH_PAUSE_MIN_NS (2 * WORTH_WINDOW_NS)
-#define WORTH_PAUSE_MAX_NS (64 * WORTH_WINDOW_NS)
-
-/* What is lost has to be so much of one CPU to be worth a decision (1/1024). */
-#define WORTH_LEAST 10
+#define WORTH_PAUSE_MAX_NS (AVX_WORTH_PAUSE_WINDOWS * WORTH_WINDOW_NS)
 
 /* Whether AVX cores are for programs that only do AVX work, and say nothing of it. */
 static __always_inline bool serves_all(const struct avx_policy *policy)
@@ -77,7 +74,7 @@ static __always_inline void begin_window(struct avx_worth *worth, u64 now)
 static __always_inline bool is_too_dear(const struct avx_worth *worth, u64 elapsed_ns)
 {
 	return worth->spent_ns > worth->earned_ns &&
-	       worth->spent_ns > elapsed_ns * WORTH_LEAST / AVX_WHOLE;
+	       worth->spent_ns > elapsed_ns * AVX_WORTH_LEAST / AVX_WHOLE;
 }
 
 /* Decides, if it is time to; what others add meanwhile may be lost. */

@@ -72,6 +72,7 @@ const GROUPS: &[&[Test]] = &[
     avx::fairness::TESTS,
     avx::tiers::TESTS,
     machines::TESTS,
+    avx::prospect::TESTS,
     metrics::TESTS,
     policy::TESTS,
     events::TESTS,

@@ -12,6 +12,7 @@ use super::process::Usage;
 use super::shown::Row;
 use super::snapshot::{Now, Snapshot, Sums, Work};
 use super::source::{self, View};
+use crate::agent::prospect::{Prospect, Worth};
 use crate::agent::stats::Metrics;
 use crate::agent::status;
 use crate::bpf::intf::avx_cpu_stats;
@@ -39,6 +40,13 @@ fn life(s: u64) -> Snapshot {
         policy_reverts: 1,
         cpus: [(0, true), (1, false)].into(),
         avx_cores: 1,
+        prospect: Some(Prospect::Modelled(Worth {
+            avx_cores: 2,
+            cpus: 8,
+            avx_work_percent: 3,
+            least_gain_percent: -1,
+            most_gain_percent: 25,
+        })),
     };
     Snapshot { sums, now, restarts: 0 }
 }
@@ -97,6 +105,19 @@ fn numbers_are_in_seconds_and_labels_are_escaped() {
     assert!(text.contains(
         "# HELP avxspec_lowered_seconds time at a low clock as scalar CPUs, modelled.\n"
     ));
+}
+
+#[test]
+fn prospects_are_told_as_far_as_they_are_known() {
+    let series = |life| samples(&text_of(facts(life), Format::OpenMetrics).unwrap());
+    let told = series(life(4));
+    assert_eq!(told["avxspec_prospect_avx_cores_modelled"], 2.0);
+    assert_eq!(told["avxspec_prospect_gain_modelled_ratio{bound=\"least\"}"], -0.01);
+    assert_eq!(told["avxspec_prospect_gain_modelled_ratio{bound=\"most\"}"], 0.25);
+    let mut unknown = life(4);
+    unknown.now.prospect = Some(Prospect::NotKnown("nobody tells".to_owned()));
+    let told = series(unknown);
+    assert!(told.keys().all(|name| !name.contains("prospect")));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use prometheus_client::registry::Unit;
 use super::process::Usage;
 use super::shown::Row;
 use super::source::View;
+use crate::agent::prospect::Prospect;
 use crate::agent::stats::{COUNTERS, Counter, Metrics};
 use crate::agent::status::Waits;
 use crate::version;
@@ -30,6 +31,8 @@ pub enum Value {
     /// To be told in seconds.
     Ns(u64),
     Waits(Waits),
+    /// To be told as a part of the whole.
+    Percent(i64),
     /// Labels are all there is.
     Info,
 }
@@ -102,7 +105,8 @@ fn counters(facts: &Facts) -> &Metrics {
 
 /// In the order in which they are told.
 pub fn all() -> Vec<Family> {
-    let parts = [about_the_scheduler(), counted(), about_cpus(), about_cgroups(), own()];
+    let parts =
+        [about_the_scheduler(), counted(), about_prospects(), about_cpus(), about_cgroups(), own()];
     parts.into_iter().flatten().collect()
 }
 
@@ -188,6 +192,41 @@ fn counted() -> Vec<Family> {
         waits,
     );
     COUNTERS.iter().map(family).chain([of_waits]).collect()
+}
+
+/// There are samples only while AVX cores are for nobody, and where anything is known.
+fn about_prospects() -> Vec<Family> {
+    let worth = |facts: &Facts| {
+        let prospect = facts.view.snapshot.now.prospect.as_ref();
+        prospect.and_then(Prospect::worth).cloned()
+    };
+    let cores = move |facts: &Facts| {
+        worth(facts).map(|it| (Labels::new(), Value::Count(it.avx_cores))).into_iter().collect()
+    };
+    let gain = move |facts: &Facts| {
+        let bounds = worth(facts)
+            .map(|it| [("least", it.least_gain_percent), ("most", it.most_gain_percent)]);
+        let bounds = bounds.into_iter().flatten();
+        bounds.map(|(name, it)| (vec![("bound", name.to_owned())], Value::Percent(it))).collect()
+    };
+    vec![
+        Family::new(
+            MetricType::Gauge,
+            "avxspec_prospect_avx_cores_modelled",
+            "CPUs that the default policy would make AVX cores, modelled; only while these are \
+             for nobody, and where AVX work is seen",
+            &[],
+            cores,
+        ),
+        Family::new(
+            MetricType::Gauge,
+            "avxspec_prospect_gain_modelled_ratio",
+            "how much of the CPUs' work it would gain, modelled: at least and at most; under the \
+             same conditions",
+            &["bound"],
+            gain,
+        ),
+    ]
 }
 
 fn about_cpus() -> Vec<Family> {

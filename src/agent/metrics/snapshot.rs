@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::agent::prospect::Prospect;
 use crate::agent::stats::Metrics;
 use crate::agent::status::Waits;
 use crate::bpf::intf::avx_book;
@@ -32,6 +33,7 @@ pub struct Now {
     /// Those online, and whether each is an AVX core.
     pub cpus: BTreeMap<u32, bool>,
     pub avx_cores: u64,
+    pub prospect: Option<Prospect>,
 }
 
 /// What only grows.

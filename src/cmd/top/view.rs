@@ -92,10 +92,10 @@ fn body(state: &State, width: usize, room: usize, colours: bool) -> Vec<Line<'st
     // More of a map than this leaves no room for anything else.
     let map_rows = (room / 3).max(1);
     let (map, each) = map::lines(&state.places, width, map_rows, colours);
-    let figures = figures(state, status);
+    let (header, figures) = (header(status, width), figures(state, status));
     let sections = vec![
         Section { least: lines.len(), lines, more: More::First },
-        Section { least: 2, lines: header(status, width), more: More::First },
+        Section { least: header.len(), lines: header, more: More::First },
         Section { least: map.len(), lines: map, more: More::First },
         Section { least: usize::from(each > 1), lines: legend(each), more: More::First },
         Section { least: 1, lines: figures, more: More::First },
@@ -137,7 +137,8 @@ fn header(status: &Status, width: usize) -> Vec<Line<'static>> {
     let second = format!("{cores}  policy {}  up {uptime}", status.generation);
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let short: String = first.chars().take(width).collect();
-    vec![Line::styled(short, bold), Line::raw(second)]
+    let prospect = status.prospect.as_ref().map(|it| Line::raw(it.to_string()));
+    [Line::styled(short, bold), Line::raw(second)].into_iter().chain(prospect).collect()
 }
 
 fn legend(each: usize) -> Vec<Line<'static>> {

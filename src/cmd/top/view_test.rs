@@ -16,6 +16,7 @@ use super::{Wish, map, view, wish_of};
 use crate::agent::events::Event;
 use crate::agent::policy::history::What;
 use crate::agent::policy::named;
+use crate::agent::prospect::Prospect;
 use crate::agent::status::{Book, Cgroup, Cpu, Status, Waits};
 
 /// A machine of two nodes with hyperthreads, after so many seconds. The last core of it is an
@@ -121,6 +122,18 @@ fn a_screen_of_80_columns_shows_everything() {
             "q quit  h help  p policy  every 1.00s",
         ]
     );
+}
+
+/// What an operator wants to know before anything is switched on is there at any size.
+#[test]
+fn while_nothing_is_done_it_is_told_what_it_would_be_worth() {
+    let mut state = watched(64);
+    let prospect = Some(Prospect::NotKnown("too little was seen yet".to_owned()));
+    state.hear(Ok(Status { prospect, ..status(64, 102.0) }));
+    for (width, height) in [(80, 24), (40, 10)] {
+        let line = &text(&state, width, height)[2];
+        assert!(line.starts_with("AVX cores: it is not known whether they"), "{line}");
+    }
 }
 
 /// What is most important is there, and the last event.

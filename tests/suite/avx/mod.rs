@@ -5,6 +5,7 @@ pub mod books;
 pub mod costs;
 pub mod fairness;
 mod occupancy;
+pub mod prospect;
 pub mod shares;
 pub mod tiers;
 

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What AVX cores would gain, told while there are none.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::{CPUS, phases_guest};
+use crate::suite::{Test, scheduler_guest, script};
+use crate::vm::guest::Outcome;
+use crate::vm::{Bochs, Flavour, Qemu};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "avx::what_avx_cores_would_gain_is_told_before_there_are_any",
+        budget_s: 90,
+        body: told_before_there_are_any,
+    },
+    Test {
+        name: "avx::what_avx_cores_would_gain_is_told_on_a_stock_kernel",
+        budget_s: 90,
+        body: told_on_a_stock_kernel,
+    },
+];
+
+/// A tenth of what the threads do is wide work, in pieces of 40 us. A trial of AVX cores, and it is
+/// looked anew.
+fn told_before_there_are_any() -> Result<()> {
+    let outcome = phases_guest(Bochs::cpus(CPUS), Flavour::Patched)?
+        .command(&script(
+            "start_scheduler --policy observe
+             phases 5 100000000 180 20 & phases=$!
+             sleep 1
+             scx_avxspec status --json >/tmp/observed
+             scx_avxspec explain $(ls /proc/$phases/task | tail -n 1) >&2
+             scx_avxspec policy use adaptive >&2
+             scx_avxspec status --json >/tmp/served
+             scx_avxspec policy use observe >&2
+             scx_avxspec status
+             kill $phases
+             stop_scheduler",
+        ))
+        .collect("/tmp/observed")
+        .collect("/tmp/served")
+        .limit(400)
+        .boot()?;
+    let anew = outcome.stdout(0)?;
+    ensure!(anew.contains("it is not known whether they pay: too little was seen yet"), "{anew}");
+    let said = &outcome.commands[0].stderr;
+    ensure!(said.contains("is scalar: it was seen with wide vectors, and AVX cores are"), "{said}");
+    let served = status(&outcome, "/tmp/served")?;
+    ensure!(served.get("prospect").is_none(), "{served}");
+
+    let prospect = worth(&outcome)?;
+    let [cores, work, least, most] = prospect;
+    // A core has two CPUs here.
+    ensure!(cores == 2 && (8..=13).contains(&work), "{prospect:?}");
+    // A quarter of the clock, of nine tenths of the work, less what the moves cost.
+    ensure!(least <= 0 && (15..=22).contains(&most), "{prospect:?}");
+    Ok(())
+}
+
+/// Where only those are seen who are switched out in the middle of it. QEMU has no AVX-512, and
+/// there it is not known.
+fn told_on_a_stock_kernel() -> Result<()> {
+    let outcome = phases_guest(Bochs::cpus(CPUS), Flavour::Stock)?
+        .command(&script(
+            "start_scheduler --policy observe
+             phases 1 1 0 1000000000 & wide=$!
+             phases 5 100000000 200 0 & scalar=$!
+             sleep 1
+             scx_avxspec status --json >/tmp/observed
+             kill $wide $scalar
+             stop_scheduler",
+        ))
+        .collect("/tmp/observed")
+        .limit(400)
+        .boot()?;
+    outcome.all_succeeded()?;
+    let prospect = worth(&outcome)?;
+    let [cores, work, _, most] = prospect;
+    ensure!(cores == 2 && (10..=30).contains(&work) && most > 5, "{prospect:?}");
+
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .command(&script("start_scheduler --policy observe --force; scx_avxspec status"))
+        .boot()?;
+    let told = outcome.stdout(0)?;
+    ensure!(told.contains("not known whether they pay: no thread says that"), "{told}");
+    Ok(())
+}
+
+fn status(outcome: &Outcome, file: &str) -> Result<Value> {
+    outcome.stdout(0)?;
+    Ok(serde_json::from_slice(&outcome.file(file)?)?)
+}
+
+/// AVX cores, percent of AVX work, and the least and the most percent of gain.
+fn worth(outcome: &Outcome) -> Result<[i64; 4]> {
+    let status = status(outcome, "/tmp/observed")?;
+    let worth = &status["prospect"]["modelled"];
+    let number = |name: &str| worth[name].as_i64().with_context(|| format!("no {name}: {status}"));
+    Ok([
+        number("avx_cores")?,
+        number("avx_work_percent")?,
+        number("least_gain_percent")?,
+        number("most_gain_percent")?,
+    ])
+}
