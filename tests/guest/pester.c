@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pester SOCKET ROUNDS: clients of the control socket that are many, rude or asleep. Prints
- * how many were answered, and how, and stays asleep.
+ * pester SOCKET|PORT ROUNDS: clients of the control socket, or of the metrics at a port, that
+ * are many, rude or asleep. Prints how many were answered, and how, and stays asleep.
  */
+#include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +16,35 @@
 #define ASLEEP 20
 #define GARBAGE (1 << 20)
 
-static struct sockaddr_un address = { .sun_family = AF_UNIX };
+static const char *place;
+static in_port_t port; /* 0 for the control socket */
+static const char *request = "\"show\"\n";
 static unsigned long served, turned_away, refused, without_answer;
 
-static int connected(void)
+static int connect_to(const void *address, sa_family_t family, socklen_t length)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	int fd = socket(family, SOCK_STREAM, 0);
 
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address))) {
-		perror(address.sun_path);
+	if (fd < 0 || connect(fd, address, length)) {
+		perror(place);
 		exit(1);
 	}
 	return fd;
+}
+
+static int connected(void)
+{
+	struct sockaddr_in metrics = {
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct sockaddr_un control = { .sun_family = AF_UNIX };
+
+	if (port)
+		return connect_to(&metrics, AF_INET, sizeof(metrics));
+	strncpy(control.sun_path, place, sizeof(control.sun_path) - 1);
+	return connect_to(&control, AF_UNIX, sizeof(control));
 }
 
 /* Who is turned away is not listened to. */
@@ -48,18 +66,16 @@ static void hear(int fd)
 
 	if (read(fd, text, sizeof(text) - 1) <= 0)
 		without_answer++;
-	else if (strstr(text, "in_force"))
+	else if (strstr(text, "in_force") || strstr(text, " 200 OK"))
 		served++;
 	else if (strstr(text, "connections are served at once"))
 		turned_away++;
-	else if (strstr(text, "refused"))
+	else if (strstr(text, "refused") || strstr(text, " 400 Bad Request"))
 		refused++;
 	else
 		without_answer++;
 	close(fd);
 }
-
-static const char show[] = "\"show\"\n";
 
 static void come_at_once(void)
 {
@@ -68,7 +84,7 @@ static void come_at_once(void)
 	for (int n = 0; n < CROWD; n++)
 		fds[n] = connected();
 	for (int n = 0; n < CROWD; n++)
-		say(fds[n], show, strlen(show));
+		say(fds[n], request, strlen(request));
 	for (int n = 0; n < CROWD; n++)
 		hear(fds[n]);
 }
@@ -89,7 +105,7 @@ static void be_rude(void)
 static void fall_asleep(void)
 {
 	for (int n = 0; n < ASLEEP; n++)
-		say(connected(), show, n % 2 ? strlen(show) : 3);
+		say(connected(), request, n % 2 ? strlen(request) : 3);
 }
 
 int main(int argc, char **argv)
@@ -97,8 +113,10 @@ int main(int argc, char **argv)
 	unsigned long rounds = argc > 2 ? strtoul(argv[2], NULL, 0) : 1;
 
 	signal(SIGPIPE, SIG_IGN);
-	if (argc > 1)
-		strncpy(address.sun_path, argv[1], sizeof(address.sun_path) - 1);
+	place = argc > 1 ? argv[1] : "";
+	port = strtoul(place, NULL, 10);
+	if (port)
+		request = "GET /metrics HTTP/1.1\r\n\r\n";
 	for (unsigned long n = 0; n < rounds; n++) {
 		come_at_once();
 		be_rude();

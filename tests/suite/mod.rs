@@ -6,6 +6,7 @@
 //! nothing: these machines are shared. What must not take for ever has a limit
 //! of its own.
 
+pub mod agent;
 pub mod avx;
 mod bad_input;
 mod calls;
@@ -71,9 +72,10 @@ const GROUPS: &[&[Test]] = &[
     avx::books::TESTS,
     avx::fairness::TESTS,
     avx::tiers::TESTS,
-    machines::TESTS,
     avx::prospect::TESTS,
+    machines::TESTS,
     metrics::TESTS,
+    agent::TESTS,
     policy::TESTS,
     events::TESTS,
     top::TESTS,

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 use super::modelled;
 use super::results::{Figure, Results};
 use crate::suite;
-use crate::suite::avx;
 use crate::suite::hiding::costs;
+use crate::suite::{agent, avx};
 use crate::vm::machine::Machine;
 use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu};
 
@@ -130,6 +130,14 @@ const BENCHES: &[Bench] = &[
         at_most: 5500.0,
         measure: avx::costs::migration_instructions,
     },
+    Bench { name: "agent.rss_mib", unit: "MiB", at_most: 25.0, measure: agent::costs::rss_mib },
+    Bench {
+        name: "agent.cpu_share",
+        unit: "of one CPU",
+        at_most: 0.002,
+        measure: agent::costs::cpu_share,
+    },
+    Bench { name: "agent.switch_ms", unit: "ms", at_most: 10.0, measure: agent::costs::switch_ms },
     Bench {
         name: "sched.migration_vs_setaffinity",
         unit: "of by hand",

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The agent, as badly treated as it may be, and on machines as large as they come.
+
+pub mod costs;
+
+use std::io::Write;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use super::counts::counts_of;
+use super::{Test, scheduler_guest, script};
+use crate::ensure_eq;
+use crate::suite::avx::phases_guest;
+use crate::vm::{Bochs, Flavour, Guest, Qemu, in_repository, program};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "agent::rude_crowds_at_both_doors_and_no_room_for_a_log_change_nothing",
+        budget_s: 150,
+        body: rude_crowds,
+    },
+    Test {
+        name: "agent::killed_at_any_moment_it_leaves_nothing_in_the_way",
+        budget_s: 300,
+        body: killed_at_any_moment,
+    },
+    Test {
+        name: "agent::killed_at_any_moment_it_leaves_avx512_to_everybody",
+        budget_s: 200,
+        body: killed_where_it_hides,
+    },
+    Test { name: "agent::top_shows_64_cpus_in_40_columns", budget_s: 60, body: top_of_64_cpus },
+];
+
+const ROUNDS: u64 = 10;
+/// For what a first crowd left unused.
+const GROWTH_KB: u64 = 2048;
+
+/// A hundred at once at the control socket and as many for metrics, some of them silent, some in
+/// the middle of a word, some with a megabyte of nonsense; and no room for the log.
+fn rude_crowds() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .program(&program::compile(&in_repository("tests/guest/pester.c"))?)
+        .command(&script(&format!(
+            "resident() {{ awk '/^RssAnon/ {{ print $2 }}' /proc/$scheduler/status; }}
+             crowd() {{
+                 pesters=
+                 for place in /run/scx_avxspec/control 9829; do
+                     pester $place $1 >/tmp/crowd-${{place##*/}} & pesters=\"$pesters $!\"
+                 done
+                 for place in control 9829; do
+                     wait_until 120 grep -q without-answer /tmp/crowd-$place || fail it hangs
+                 done
+             }}
+             ip link set lo up
+             scx_avxspec --stats 0.2 >/dev/full 2>/dev/full & scheduler=$!
+             wait_until 60 is_enabled || fail it does not start
+             busy_loops 2
+             crowd 1; kill $pesters
+             before=$(resident)
+             crowd {ROUNDS}
+             sed 's/^/control-/' /tmp/crowd-control
+             sed 's/^/metrics-/' /tmp/crowd-9829
+             echo growth=$(($(resident) - before + 1048576))
+             kill $pesters
+             scx_avxspec policy set avx-cpus=3 >&2 || fail no policy without a log
+             all_progress $loops
+             is_enabled || fail the scheduler was ejected
+             stop_scheduler
+             echo status=$status"
+        )))
+        .limit(600)
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    ensure_eq!(counts["status"], 0);
+    for (door, most) in [("control", 32), ("metrics", 64)] {
+        let of = |what: &str| counts[&format!("{door}-{what}")];
+        ensure_eq!((of("refused"), of("without-answer")), (ROUNDS, 0), "{counts:?}");
+        ensure_eq!(of("served") + of("turned-away"), 100 * ROUNDS);
+        ensure!(of("served") >= most * ROUNDS, "{counts:?}");
+    }
+    let growth = counts["growth"].saturating_sub(1 << 20);
+    ensure!(growth < GROWTH_KB, "memory grew by {growth} KB");
+    Ok(())
+}
+
+/// `ends CHECK...`: an agent is started for each line of /tmp/points, and ends at that moment: while
+/// it starts, runs, changes its policy or stops. After each of them the check has to succeed.
+const ENDS: &str = "
+    change_policies() {
+        while scx_avxspec policy use static && scx_avxspec policy use adaptive; do :; done
+    }
+    end_by_chance() {
+        scx_avxspec $arguments >/dev/null 2>/tmp/agent.err & agent=$!
+        [ $2 = start ] || wait_until 60 is_enabled || fail \"$*: $(cat /tmp/agent.err)\"
+        changing=
+        [ $2 = change ] && { change_policies >/dev/null 2>&1 & changing=$!; }
+        [ $2 = stop ] && kill -TERM $agent
+        sleep $3
+        kill -$1 $agent 2>/dev/null
+        wait $agent $changing 2>/dev/null
+        wait_until 30 is_disabled || fail \"$*: the kernel still has the scheduler\"
+    }
+    ends() {
+        while read -r point; do
+            end_by_chance $point </dev/null
+            \"$@\" || fail \"$point: $* failed\"
+            points=$((points + 1))
+        done </tmp/points
+        echo points=$points
+    }
+    goes_on() {
+        start_scheduler $arguments
+        scx_avxspec status >&2 || fail it does not answer
+        stop_scheduler
+        echo status=$status
+    }
+";
+
+const SIGNALS: [&str; 2] = ["KILL", "TERM"];
+const STAGES: [&str; 4] = ["start", "run", "change", "stop"];
+
+/// By chance, and the same each time: signals, and up to half a second of each stage.
+fn points(count: usize, seed: u64) -> String {
+    let mut state = seed;
+    let mut below = |bound: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    };
+    let stages = STAGES.iter().cycle().take(count);
+    stages
+        .map(|stage| format!("{} {stage} 0.{:03}\n", SIGNALS[below(2) as usize], below(500)))
+        .collect()
+}
+
+/// Ends so many agents by chance, in a guest that is ready for it.
+fn ended_by_chance(guest: Guest, count: usize, seed: u64, body: &str) -> Result<()> {
+    let points = points(count, seed);
+    let outcome = guest
+        .command(&script(&format!("cat >/tmp/points <<'END'\n{points}END\n{ENDS}\n{body}")))
+        .limit(900)
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    ensure_eq!((counts["points"], counts["status"]), (count as u64, 0));
+    Ok(())
+}
+
+fn killed_at_any_moment() -> Result<()> {
+    let guest = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?;
+    let body = "
+        arguments=--force
+        while :; do sleep 0.05; done & sleeper=$!
+        ends all_progress $sleeper
+        goes_on";
+    ended_by_chance(guest, 100, 1, body)
+}
+
+/// A program with wide work goes on meanwhile, from which AVX-512 is hidden now and then; a new one
+/// sees all of it.
+fn killed_where_it_hides() -> Result<()> {
+    let guest = phases_guest(Bochs::cpus(2), Flavour::Patched)?
+        .program(&program::compile(&in_repository("tests/avx/sees.c"))?);
+    let body = "
+        arguments='--set return=syscall'
+        sees_all() { sees | grep -q 'constructor=1 main=1 library=1'; }
+        is_sound() { kill -0 $phases && sees_all; }
+        phases 1 100000000 200 20 & phases=$!
+        ends is_sound
+        goes_on
+        is_sound || fail AVX-512 is not there for everybody";
+    ended_by_chance(guest, 8, 2, body)
+}
+
+/// 64 CPUs of four nodes, of which the last core is an AVX core. A guest with so many would be busy
+/// with itself.
+fn status_of_64_cpus() -> Value {
+    let cpu = |cpu: u32| {
+        json!({
+            "cpu": cpu, "core": cpu / 2 * 2, "llc": cpu / 16 * 16, "node": cpu / 16,
+            "is_avx_core": cpu >= 62, "as_avx_core_s": 0.0, "role_changes": 0, "busy_s": 1.0,
+        })
+    };
+    let waits = json!({ "below_ns": [1024, 2048], "counts": [3, 1] });
+    json!({ "status": {
+        "version": "1", "tier": "trap", "why": "the kernel tells of each first wide instruction",
+        "generation": 1, "runs_for_s": 10.0, "busy_s": 5.0, "avx_s": 1.0, "scalar_s": 1.0,
+        "low_clock_on_scalar_cpus_s": 0.0, "low_clock_on_avx_cores_s": 0.0,
+        "cpus": (0..64).map(cpu).collect::<Vec<_>>(), "offline": [],
+        "queued": { "avx": 0, "shared": 0 }, "waits": { "avx": waits }, "cgroups": [],
+    } })
+}
+
+/// In a terminal that is made narrow, and without colours.
+fn top_of_64_cpus() -> Result<()> {
+    let mut status = tempfile::NamedTempFile::new()?;
+    writeln!(status, "{}", status_of_64_cpus())?;
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .package("tmux")
+        // Which has the locale that tmux asks for.
+        .package("libc-bin")
+        .program(&program::compile(&in_repository("tests/guest/control_actor.c"))?)
+        .file("/status.json", status.path())
+        .command(&script(
+            "export LC_ALL=C.UTF-8 NO_COLOR=1
+             screen() { tmux capture-pane -p -t it; }
+             shows() { screen | grep -q -- \"$1\"; }
+             await() { wait_until 60 shows \"$1\" || { screen >&2; fail \"no $1\"; }; }
+             mkdir -p /run/scx_avxspec
+             control_actor /run/scx_avxspec/control /status.json &
+             tmux -f /dev/null new-session -d -s it -x 80 -y 24 'scx_avxspec top; sleep 1000' ||
+                 fail no terminal
+             await 'AVX cores: 2 of 64'
+             await '^node 3 cache 48 '
+             tmux resize-window -t it -x 40 -y 12
+             await 'the kernel tells$'
+             await '^waits '
+             screen >/tmp/narrow
+             tmux capture-pane -e -p -t it >/tmp/raw
+             tmux resize-window -t it -x 1 -y 1
+             sleep 1
+             tmux resize-window -t it -x 200 -y 3
+             await 'AVX cores: 2 of 64'",
+        ))
+        .collect("/tmp/narrow")
+        .collect("/tmp/raw")
+        .boot()?;
+    outcome.all_succeeded()?;
+    let narrow = String::from_utf8(outcome.file("/tmp/narrow")?)?;
+    ensure_eq!(narrow.lines().count(), 12, "{narrow}");
+    let letters = |of: &str| -> usize {
+        let map = narrow.lines().filter(|line| line.chars().all(|c| "AaSsx ".contains(c)));
+        map.flat_map(str::chars).filter(|c| of.contains(*c)).count()
+    };
+    ensure_eq!((letters("AaSs"), letters("Aa")), (64, 2), "{narrow}");
+    let raw = String::from_utf8(outcome.file("/tmp/raw")?)?;
+    let mut attributes = raw.split("\u{1b}[").skip(1).filter_map(|it| it.split('m').next());
+    let is_colour = |it: &str| it.len() == 2 && it.starts_with(['3', '4']) && !it.ends_with('9');
+    ensure!(!attributes.any(|it| it.split(';').any(is_colour)), "colours: {raw:?}");
+    Ok(())
+}
