@@ -10,8 +10,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use anyhow::{Result, bail};
 
+use super::caches::{self, Caches, Footprint, Timing};
 use super::channels::{Channel, Channels};
 use super::kernel::{BEGIN_NS, Code, Kernel, Task};
+use super::machine::Place;
 use super::model::Kind;
 
 /// What is hidden of it, as code: one instruction of it. All that is light and of 256 bits is taken
@@ -74,6 +76,11 @@ pub trait Program {
 
     /// What it waited for has come, and was sent at that time.
     fn received(&mut self, _sent_at: u64) {}
+
+    /// The share of the footprint that the work uses which was given last.
+    fn uses(&self) -> f64 {
+        1.0
+    }
 }
 
 /// Sends from outside of the machine.
@@ -82,13 +89,14 @@ pub trait Source {
     fn next(&mut self) -> Option<(u64, Channel)>;
 }
 
-/// Whose process a new task is in, and what it counts for.
+/// Whose process a new task is in, what it counts for, and what it uses again and again.
 #[derive(Clone, Copy, Debug)]
 pub struct Home {
     /// The first task of the process, unless this is it.
     pub process: Option<Task>,
     pub weight: u32,
     pub cgroup: u64,
+    pub footprint: Footprint,
 }
 
 /// How fast CPUs are.
@@ -106,6 +114,10 @@ pub trait Hardware {
     fn advance(&mut self, to: u64);
     /// A CPU whose rate changed and which was not told of yet.
     fn take_changed(&mut self) -> Option<u32>;
+    /// Where the CPU is, which is about caches here.
+    fn place(&self, cpu: u32) -> Place {
+        Place { core: cpu as usize, llc: 0, socket: 0 }
+    }
 }
 
 /// What the kernel itself takes, in nanoseconds.
@@ -113,22 +125,22 @@ pub trait Hardware {
 pub struct Costs {
     pub tick_every: u64,
     pub switch: f64,
-    /// Cold caches after a move.
-    pub migration: f64,
     pub fault: f64,
     pub syscall: f64,
     /// Until another CPU hears that it is to schedule.
     pub kick: u64,
+    /// Beyond these: what is missing in caches.
+    pub caches: Timing,
 }
 
 /// A server of a few GHz: a switch of 4,000 instructions, a fault of 1,200, as measured.
 pub const COSTS: Costs = Costs {
     tick_every: 1_000_000,
     switch: 1500.0,
-    migration: 5000.0,
     fault: 500.0,
     syscall: 200.0,
     kick: 1500,
+    caches: caches::SKYLAKE,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -155,7 +167,8 @@ struct Thread {
     /// Of the step, and of what the kernel does before it goes on.
     work_left: f64,
     kernel_left: f64,
-    last_cpu: u32,
+    /// Time that it waits for its caches before.
+    stall_left: f64,
     home: Home,
     /// By kind.
     done: Work,
@@ -195,6 +208,7 @@ pub struct Engine<H> {
     cpus: Vec<Cpu>,
     threads: BTreeMap<Task, Thread>,
     channels: Channels,
+    caches: Caches<Task>,
     sources: Vec<Box<dyn Source>>,
     /// Moves between CPUs by tasks that are gone.
     past_moves: u64,
@@ -208,6 +222,7 @@ pub struct Engine<H> {
 impl<H: Hardware> Engine<H> {
     pub fn new(kernel: Kernel, hardware: H, costs: Costs) -> Self {
         let nr_cpus = kernel.nr_cpus();
+        let places: Vec<Place> = (0..nr_cpus).map(|cpu| hardware.place(cpu)).collect();
         let mut engine = Self {
             kernel,
             hardware,
@@ -218,6 +233,7 @@ impl<H: Hardware> Engine<H> {
             cpus: vec![Cpu { at: BEGIN_NS, ..Cpu::default() }; nr_cpus as usize],
             threads: BTreeMap::new(),
             channels: Channels::default(),
+            caches: Caches::new(costs.caches, &places),
             sources: Vec::new(),
             past_moves: 0,
             past_ran: 0,
@@ -255,7 +271,8 @@ impl<H: Hardware> Engine<H> {
 
     /// A process that begins at once.
     pub fn spawn(&mut self, program: Box<dyn Program>, weight: u32) -> Task {
-        self.spawn_in(program, Home { process: None, weight, cgroup: 1 })
+        let footprint = Footprint::default();
+        self.spawn_in(program, Home { process: None, weight, cgroup: 1, footprint })
     }
 
     /// A task that begins at once.
@@ -267,7 +284,7 @@ impl<H: Hardware> Engine<H> {
             step: None,
             work_left: 0.0,
             kernel_left: 0.0,
-            last_cpu: self.kernel.cpu_of(task),
+            stall_left: 0.0,
             home,
             done: Work::default(),
             clocked: Clocked::default(),
@@ -460,12 +477,19 @@ impl<H: Hardware> Engine<H> {
         self.cpus[cpu as usize].running = task;
         if let Some(thread) = task.and_then(|task| self.threads.get_mut(&task)) {
             thread.kernel_left += self.costs.switch;
-            if thread.last_cpu != cpu {
-                thread.kernel_left += self.costs.migration;
-                thread.last_cpu = cpu;
-            }
         }
+        self.fetch(cpu);
         self.execute(cpu);
+    }
+
+    /// What is missing here of what the present work uses.
+    fn fetch(&mut self, cpu: u32) {
+        let Some(task) = self.cpus[cpu as usize].running else { return };
+        let Some(thread) = self.threads.get_mut(&task) else { return };
+        if thread.work_left > 0.0 {
+            let (footprint, share) = (thread.home.footprint, thread.program.uses());
+            thread.stall_left += self.caches.fetch(task, &footprint, cpu, share, thread.work_left);
+        }
     }
 
     /// Tells the hardware what the CPU does now.
@@ -499,14 +523,20 @@ impl<H: Hardware> Engine<H> {
     fn bring_up_to_date(&mut self, cpu: u32) {
         let now = self.now;
         let it = &mut self.cpus[cpu as usize];
-        let ns = (now - it.at) as f64;
-        let (mut done, lost) = (ns * it.rate, ns * it.loses);
+        let (mut passed, rate) = ((now - it.at) as f64, it.rate);
+        let lost = passed * it.loses;
         it.at = now;
         it.rate = self.hardware.rate(cpu);
         it.loses = self.hardware.loses(cpu);
         let Some((_, thread)) = self.running(cpu) else { return };
-        thread.clocked.ran += ns;
+        thread.clocked.ran += passed;
         thread.clocked.lost += lost;
+        if rate > 0.0 {
+            let stalled = passed.min(thread.stall_left);
+            thread.stall_left -= stalled;
+            passed -= stalled;
+        }
+        let mut done = passed * rate;
         let in_kernel = done.min(thread.kernel_left);
         thread.kernel_left -= in_kernel;
         done -= in_kernel;
@@ -522,12 +552,12 @@ impl<H: Hardware> Engine<H> {
     fn plan(&mut self, cpu: u32) {
         let it = &mut self.cpus[cpu as usize];
         it.plan += 1;
-        let (plan, rate) = (it.plan, self.hardware.rate(cpu));
+        let (now, plan, rate) = (self.now, it.plan, self.hardware.rate(cpu));
         let Some((_, thread)) = self.running(cpu) else { return };
         // The kernel's part and the step are one after the other.
         let left = if thread.kernel_left > 0.0 { thread.kernel_left } else { thread.work_left };
         if rate > 0.0 {
-            let when = self.now + (left / rate).ceil() as u64;
+            let when = now + (thread.stall_left + left / rate).ceil() as u64;
             self.at(when, Event::Done { cpu, plan });
         }
     }
@@ -558,6 +588,7 @@ impl<H: Hardware> Engine<H> {
     fn begin(&mut self, cpu: u32, task: Task, step: Option<Step>) {
         match step {
             Some(Step::Work(kind, _)) => {
+                self.fetch(cpu);
                 self.kernel.set_wide_registers(task, is_wide(kind));
                 if let Some(code) = code_of(kind).filter(|_| self.kernel.is_hidden_from(task)) {
                     self.kernel.fault(cpu, code);
@@ -610,6 +641,7 @@ impl<H: Hardware> Engine<H> {
         self.past_moves += self.kernel.moves(task);
         self.past_ran += self.kernel.ran(task);
         self.kernel.exit(task);
+        self.caches.forget(task);
         self.threads.remove(&task)
     }
 

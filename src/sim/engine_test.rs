@@ -3,7 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::engine::{COSTS, Engine, Hardware, Program, Step};
+use super::caches::Footprint;
+use super::engine::{COSTS, Engine, Hardware, Home, Program, Step};
 use super::kernel::{BEGIN_NS, Kernel, MASK_WORDS, Task};
 use super::model::{Kind, UNKNOWN_CLOCKS};
 use crate::agent::policy;
@@ -55,6 +56,22 @@ fn forever(steps: &[Step]) -> Box<dyn Program> {
 
 fn busy() -> Box<dyn Program> {
     forever(&[Step::Work(Kind::Scalar, 1e9)])
+}
+
+/// It begins its work that much later.
+#[test]
+fn a_task_waits_for_what_its_caches_lack() {
+    let done = |data| {
+        let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+        let footprint = Footprint { data, ..Footprint::default() };
+        let home = Home { process: None, weight: 100, cgroup: 1, footprint };
+        let task = engine.spawn_in(busy(), home);
+        engine.run_for(MS).unwrap();
+        engine.work_done(task, Kind::Scalar)
+    };
+    let waits = done(0.0) - done(1000.0);
+    let expected = 1000.0 * COSTS.caches.llc_ns / COSTS.caches.overlap;
+    assert!((waits - expected).abs() < 2.0, "{waits}, not {expected}");
 }
 
 /// So many CPUs that share a cache.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
+use super::caches::Footprint;
 use super::channels::Channel;
 use super::engine::{Costs, Engine, Home};
 use super::hardware::{Modelled, places};
@@ -73,7 +74,7 @@ pub fn begun(
         workload.groups.iter().map(|group| open_channels(&mut engine, group, topology)).collect();
     let mut records = Vec::new();
     let mut nr_begun = 0;
-    for (group, inboxes) in workload.groups.iter().zip(&channels) {
+    for (program, (group, inboxes)) in (0..).zip(workload.groups.iter().zip(&channels)) {
         let script = Rc::new(Script {
             steps: group.steps.clone(),
             phases: phases.clone(),
@@ -89,7 +90,8 @@ pub fn begun(
         });
         // Each thread has numbers of its own, and each request what it had under another policy.
         let seed = setup.seed.wrapping_mul(1000).wrapping_add(nr_begun);
-        nr_begun += spawn(&mut engine, group, &script, topology, seed, inboxes);
+        let footprint = Footprint { program, ..group.footprint };
+        nr_begun += spawn(&mut engine, group, &script, topology, seed, inboxes, footprint);
         add_arrivals(&mut engine, group, &script, setup, !seed, inboxes);
         records.push(script.record.clone());
     }
@@ -118,13 +120,15 @@ fn spawn(
     topology: &Topology,
     seed: u64,
     inboxes: &[Channel],
+    footprint: Footprint,
 ) -> u64 {
     let nr = group.nr_threads(topology) as u64;
+    let (weight, cgroup) = (group.weight, group.cgroup);
     let mut process = None;
     for n in 0..nr {
         let inbox = inboxes.get(n as usize % inboxes.len().max(1)).copied();
         let worker = Worker::new(script.clone(), seed.wrapping_add(n), inbox);
-        let home = Home { process, weight: group.weight, cgroup: group.cgroup };
+        let home = Home { process, weight, cgroup, footprint };
         let task = engine.spawn_in(Box::new(worker), home);
         if group.process == Process::One {
             process.get_or_insert(task);

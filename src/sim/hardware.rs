@@ -11,12 +11,17 @@ use crate::bpf::places::name_by_first_cpu;
 
 pub struct Modelled {
     machine: Machine,
+    places: Vec<Place>,
     changed: Vec<u32>,
 }
 
 impl Modelled {
     pub fn new(model: &Model, topology: &Topology) -> Self {
-        Self { machine: Machine::new(model, topology.clone()), changed: Vec::new() }
+        Self {
+            machine: Machine::new(model, topology.clone()),
+            places: topology.cpus.clone(),
+            changed: Vec::new(),
+        }
     }
 
     /// Of the core of a CPU.
@@ -50,6 +55,10 @@ impl Hardware for Modelled {
 
     fn take_changed(&mut self) -> Option<u32> {
         self.changed.pop()
+    }
+
+    fn place(&self, cpu: u32) -> Place {
+        self.places[cpu as usize]
     }
 }
 

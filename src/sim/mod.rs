@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), allow(dead_code))]
 
 mod alarms;
+pub mod caches;
 mod channels;
 mod clock;
 pub mod comparison;

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::caches::{LINE_BYTES, Timing};
 use super::engine::Costs;
 use super::experiment::Setup;
 use super::model::Model;
@@ -67,8 +68,55 @@ pub fn all(setup: &Setup) -> Vec<Parameter> {
             us(costs.kick as f64),
             "an assumption".to_owned(),
         ),
-        parameter("caches: cold after a move", us(costs.migration), "an assumption".to_owned()),
     ]
+    .into_iter()
+    .chain(caches(&costs.caches))
+    .collect()
+}
+
+/// What is missing after a move, or when others were there, is fetched.
+fn caches(timing: &Timing) -> Vec<Parameter> {
+    const REVIEW: &str = "AnandTech, \"The Intel Skylake-X Review\"";
+    let Timing { l1_lines, l2_lines, l2_ns, llc_ns, neighbour_ns, remote_ns, .. } = *timing;
+    let kib = |lines: f64| lines * LINE_BYTES / 1024.0;
+    let list = [
+        (
+            "caches: of code, of data, and the second level of a core",
+            format!("{} KiB, {0} KiB, {} KiB", kib(l1_lines), kib(l2_lines)),
+            REVIEW,
+        ),
+        (
+            "caches: a line from the second level, from the last",
+            format!("{l2_ns} ns, {llc_ns} ns"),
+            REVIEW,
+        ),
+        (
+            "caches: a line from another core",
+            format!("{neighbour_ns} ns"),
+            "J. McCalpin in Intel's forum, \"Core-to-Core Communication Latency\": 40 to 42 ns",
+        ),
+        (
+            "caches: a line from another last-level cache",
+            format!("{remote_ns} ns"),
+            "an assumption: of the order of an access to memory",
+        ),
+        (
+            "caches: lines that are fetched at once",
+            timing.overlap.to_string(),
+            "Ferdman et al., \"Clearing the Clouds\": 1.4 to 2.3 in servers",
+        ),
+        (
+            "caches: of the data that is used, how much is written",
+            timing.written.to_string(),
+            "an assumption: so that copies on other cores are no longer valid",
+        ),
+    ];
+    let parameter = |(name, value, source): (&str, String, &str)| Parameter {
+        name: name.to_owned(),
+        value,
+        source: source.to_owned(),
+    };
+    list.into_iter().map(parameter).collect()
 }
 
 fn clocks(model: &Model) -> String {
@@ -130,7 +178,16 @@ pub fn scale(setup: &mut Setup, text: &str) -> Result<()> {
                 ..*costs
             };
         }
-        Uncertain::Caches => costs.migration *= factor,
+        Uncertain::Caches => {
+            let it = costs.caches;
+            costs.caches = Timing {
+                l2_ns: it.l2_ns * factor,
+                llc_ns: it.llc_ns * factor,
+                neighbour_ns: it.neighbour_ns * factor,
+                remote_ns: it.remote_ns * factor,
+                ..it
+            };
+        }
     }
     Ok(())
 }
@@ -160,7 +217,8 @@ mod tests {
             scale(&mut setup, &format!("{name}=1.5")).unwrap();
         }
         assert_eq!((setup.model.hold_ns, setup.model.request_ns), (1_005_000, 13_500));
-        assert_eq!(setup.costs.migration, 1.5 * COSTS.migration);
+        assert_eq!(setup.costs.caches.neighbour_ns, 1.5 * COSTS.caches.neighbour_ns);
+        assert_eq!(setup.costs.caches.l2_lines, COSTS.caches.l2_lines);
         assert_eq!(setup.costs.switch, 1.5 * COSTS.switch);
         for bad in ["hold", "hold=", "hold=x", "hold=-1", "hold=nan", "grip=1"] {
             assert!(scale(&mut setup, bad).is_err(), "{bad}");

@@ -57,13 +57,25 @@ pub struct Worker {
     /// When the request began that it is at; before the first step, nothing has.
     since: Option<u64>,
     sent: usize,
+    /// Of the footprint, by the step that it is at.
+    uses: f64,
 }
 
 impl Worker {
     pub fn new(script: Rc<Script>, seed: u64, inbox: Option<Channel>) -> Self {
         let random = Pcg64::seed_from_u64(seed);
         let ends_before = script.rounds;
-        Self { script, random, inbox, at: 0, round: 0, ends_before, since: None, sent: 0 }
+        Self {
+            script,
+            random,
+            inbox,
+            at: 0,
+            round: 0,
+            ends_before,
+            since: None,
+            sent: 0,
+            uses: 1.0,
+        }
     }
 
     fn go_on(&mut self) {
@@ -128,6 +140,7 @@ impl Program for Worker {
             let begun = if is_due { self.begin(&step.what, now) } else { None };
             self.go_on();
             if let Some(begun) = begun {
+                self.uses = step.uses;
                 return begun;
             }
         }
@@ -136,6 +149,10 @@ impl Program for Worker {
 
     fn received(&mut self, sent_at: u64) {
         self.since = Some(sent_at);
+    }
+
+    fn uses(&self) -> f64 {
+        self.uses
     }
 }
 

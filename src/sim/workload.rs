@@ -9,6 +9,7 @@ use rand_distr::{Distribution, Exp, Gamma, LogNormal};
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 
+use super::caches::Footprint;
 use super::machine::Topology;
 use super::model::{Kind, Licence, Model};
 use super::workload_file;
@@ -55,6 +56,8 @@ pub struct Group {
     pub cgroup: u64,
     /// After so many rounds a thread ends, and another takes its place.
     pub rounds: Option<u64>,
+    /// Of each thread; the program has no number yet.
+    pub footprint: Footprint,
     pub queue: Queue,
     pub arrivals: Option<Arrivals>,
     pub steps: Vec<Step>,
@@ -102,6 +105,8 @@ pub struct Step {
     pub what: What,
     /// In each such round only.
     pub every: u64,
+    /// The share of the footprint that it uses.
+    pub uses: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -10,6 +10,7 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
+use super::caches::{Footprint, LINE_BYTES};
 use super::model::Kind;
 use super::workload::{Arrivals, Form, Group, Length, Per, Process, Queue, Step, What, Workload};
 
@@ -19,6 +20,11 @@ const SECOND: f64 = 1e9;
 /// Nothing in a workload takes longer.
 const LONGEST_US: f64 = 1e9;
 const THREADS_MAX: u32 = 10_000;
+
+/// Assumption: about as much code, and as much data, as the server of nginx.toml has of code.
+const FOOTPRINT_KIB: f64 = 64.0;
+/// What a second level holds: more misses in it on every core alike.
+const FOOTPRINT_KIB_MAX: f64 = 1024.0;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +47,8 @@ struct FileGroup {
     weight: Option<u32>,
     cgroup: Option<u32>,
     rounds: Option<u64>,
+    code_kib: Option<f64>,
+    data_kib: Option<f64>,
     #[serde(default)]
     queue: Queue,
     arrivals: Option<Spanned<FileArrivals>>,
@@ -90,6 +98,7 @@ struct StepTable {
     distribution: Option<Form>,
     spread: Option<f64>,
     every: Option<u64>,
+    uses: Option<f64>,
 }
 
 struct FileStep(StepTable);
@@ -191,6 +200,7 @@ impl Reader<'_> {
             weight: file.weight.unwrap_or(100),
             cgroup: u64::from(file.cgroup.unwrap_or(1)),
             rounds: file.rounds,
+            footprint: self.placed(span.clone(), footprint(file.code_kib, file.data_kib))?,
             queue: file.queue,
             arrivals,
             steps,
@@ -215,6 +225,15 @@ fn starts(phases_s: &[f64]) -> Result<Vec<u64>> {
 fn duration(seconds: u64) -> Result<u64> {
     ensured((1..=3600).contains(&seconds), "seconds are 1 to 3600")?;
     Ok(seconds)
+}
+
+fn footprint(code_kib: Option<f64>, data_kib: Option<f64>) -> Result<Footprint> {
+    let lines = |kib: Option<f64>| kib.unwrap_or(FOOTPRINT_KIB) * 1024.0 / LINE_BYTES;
+    let footprint = Footprint { program: 0, code: lines(code_kib), data: lines(data_kib) };
+    let most = FOOTPRINT_KIB_MAX * 1024.0 / LINE_BYTES;
+    let are_right = [footprint.code, footprint.data].iter().all(|it| (0.0..=most).contains(it));
+    ensure!(are_right, "code_kib and data_kib are 0 to {FOOTPRINT_KIB_MAX}");
+    Ok(footprint)
 }
 
 fn sensible(group: &Group) -> Result<()> {
@@ -276,6 +295,9 @@ fn read_step(table: StepTable, phases: usize, names: &[String]) -> Result<Vec<St
         has_length || (table.distribution.is_none() && table.spread.is_none()),
         "distribution and spread are for work and sleep_us",
     )?;
+    ensured(is_work || table.uses.is_none(), "uses is for work")?;
+    let uses = table.uses.unwrap_or(1.0);
+    ensured((0.0..=1.0).contains(&uses), "uses is 0 to 1")?;
     let whats = match (table.word, table.work, table.sleep_us, table.send) {
         (Some(word), None, None, None) => of_word(word),
         (None, Some(kind), None, None) => {
@@ -294,7 +316,7 @@ fn read_step(table: StepTable, phases: usize, names: &[String]) -> Result<Vec<St
         }
         _ => return Err(anyhow!("a step is one of do, work, sleep_us and send")),
     };
-    Ok(whats.into_iter().map(|what| Step { what, every }).collect())
+    Ok(whats.into_iter().map(|what| Step { what, every, uses }).collect())
 }
 
 /// It is over once others have run.

@@ -24,7 +24,7 @@ fn what_is_not_said_is_as_usual() {
         (group.per, group.process, group.queue),
         (Per::Machine, Process::Each, Queue::Shared)
     );
-    assert_eq!(group.steps, [Step { what: What::Syscall, every: 1 }]);
+    assert_eq!(group.steps, [Step { what: What::Syscall, every: 1, uses: 1.0 }]);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn steps_are_words_or_tables() {
         (What::Syscall, 1),
         (What::Syscall, 3),
     ];
-    let expected: Vec<Step> = expected.map(|(what, every)| Step { what, every }).into();
+    let expected: Vec<Step> = expected.map(|(what, every)| Step { what, every, uses: 1.0 }).into();
     assert_eq!(read("some", &text).unwrap().groups[0].steps, expected);
 }
 
@@ -69,7 +69,13 @@ fn whatever_is_wrong_is_said_with_its_line() {
         (SMALL.replace("[[", "phases_s = [1]\n[["), "line 2: the first phase begins at 0"),
         (SMALL.replace("[[", "phases_s = [0, 2, 1]\n[["), "line 2: phases begin one after the"),
         (SMALL.replace("[[", "seconds = 0\n[["), "line 2: seconds are 1 to 3600"),
+        (
+            SMALL.replace("\"a\"", "\"a\"\ndata_kib = 1025"),
+            "line 2: code_kib and data_kib are 0 to",
+        ),
         (SMALL.replace("syscall", "done"), "line 2: no step takes any time"),
+        (bad_step("{ do = \"syscall\", uses = 0.5 }"), "line 7: uses is for work"),
+        (bad_step("{ work = \"scalar\", us = 1, uses = 1.5 }"), "line 7: uses is 0 to 1"),
         (SMALL.replace("syscall", "wait"), "group \"a\" waits, but nothing is sent to it"),
         (bad_step("\"sycall\""), "line 7: unknown variant `sycall`, expected one of `syscall`"),
         (bad_step("{ work = \"scalar\" }"), "line 7: work says how much it is in us"),
