@@ -58,6 +58,8 @@ pub struct Scheduler<'a> {
     busy_before_ns: u64,
     tier: Tier,
     clocks: Clocks,
+    /// By the CPU (1/1024).
+    licence_drop: u64,
     places: BTreeMap<u32, intf::avx_topology>,
     /// What was counted when the policy came into force.
     counted_before: Metrics,
@@ -70,6 +72,7 @@ impl<'a> Scheduler<'a> {
     pub fn start(
         opts: &LoadOpts,
         tier: Tier,
+        licence_drop: u64,
         in_force: &InForce,
         hub: &Arc<Hub>,
         object: &'a mut MaybeUninit<OpenObject>,
@@ -88,7 +91,7 @@ impl<'a> Scheduler<'a> {
 
         let mut skel = scx_ops_load!(skel, avxspec, uei).context("cannot load the BPF programs")?;
         tell_places(&skel, &places)?;
-        tell_policy(&skel, in_force)?;
+        tell_policy(&skel, in_force, licence_drop)?;
         let started = Instant::now();
         let busy_before_ns = stats::busy_ns()?;
         let link = scx_ops_attach!(skel, avxspec).context("cannot attach the scheduler")?;
@@ -110,6 +113,7 @@ impl<'a> Scheduler<'a> {
             busy_before_ns,
             tier,
             clocks,
+            licence_drop,
             places,
             counted_before,
             hub,
@@ -184,7 +188,8 @@ impl<'a> Scheduler<'a> {
                 differences: policy::differences(&old.policy, &next.policy),
             });
         }
-        let switched = next.and_then(|next| tell_policy(&self.skel, &next).map(|()| next));
+        let switched =
+            next.and_then(|next| tell_policy(&self.skel, &next, self.licence_drop).map(|()| next));
         let next = switched.inspect_err(|error| {
             history.refused();
             info!("{peer}: refused another policy: {error:#}");
@@ -197,7 +202,7 @@ impl<'a> Scheduler<'a> {
     fn revert_what_is_due(&mut self, history: &mut History) {
         let now = Instant::now();
         let Some(back) = history.due(now) else { return };
-        match tell_policy(&self.skel, &back) {
+        match tell_policy(&self.skel, &back, self.licence_drop) {
             Ok(()) => {
                 self.announce(&"nobody confirmed", history.in_force(), &back, None);
                 history.reverted(back, now);

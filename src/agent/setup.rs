@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 
 use super::clocks::Clocks;
 use super::hints;
-use super::policy::InForce;
+use super::policy::{self, InForce};
 use crate::bpf::intf;
 use crate::bpf::skel::{BpfSkel, OpenBpfSkel};
 
@@ -116,7 +116,8 @@ pub fn tell_places(skel: &BpfSkel<'_>, places: &BTreeMap<u32, intf::avx_topology
 
 /// Puts a policy into force, for each decision that begins after this. What is in force is
 /// never written to: what changes is the map that the BPF programs look it up in.
-pub fn tell_policy(skel: &BpfSkel<'_>, new: &InForce) -> Result<()> {
+pub fn tell_policy(skel: &BpfSkel<'_>, new: &InForce, licence_drop: u64) -> Result<()> {
+    let new = InForce { policy: policy::on_cpu(&new.policy, licence_drop), ..*new };
     let zero = 0u32.to_ne_bytes();
     let map = MapHandle::create(
         MapType::Array,
@@ -132,7 +133,7 @@ pub fn tell_policy(skel: &BpfSkel<'_>, new: &InForce) -> Result<()> {
     .context("cannot create a map for the policy")?;
     let in_force = intf::avx_policy_in_force {
         generation: new.generation,
-        checksum: checksum_of(new),
+        checksum: checksum_of(&new),
         policy: new.policy,
     };
     map.update(&zero, as_bytes(&in_force), MapFlags::ANY).context("cannot write the policy")?;

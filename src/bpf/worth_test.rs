@@ -61,13 +61,14 @@ const ALONE_ON_ITS_MACHINE: Program = Program { waits: 500 * US, ..SERVER };
 
 #[test]
 fn whoever_is_rescued_stays() {
-    assert_eq!(run(&policy::standard(), SERVER, 100 * SECOND), (0.0, 0));
+    assert_eq!(run(&policy::on_cpu(&policy::standard(), 256), SERVER, 100 * SECOND), (0.0, 0));
 }
 
 #[test]
 fn whoever_only_pays_is_left_alone_and_tried_again() {
     for program in [THROUGH_AND_THROUGH, ALONE_ON_ITS_MACHINE] {
-        let (alone, decisions) = run(&policy::standard(), program, 1000 * SECOND);
+        let (alone, decisions) =
+            run(&policy::on_cpu(&policy::standard(), 256), program, 1000 * SECOND);
         // 2, 4, ... 64 seconds, each after one in which it is tried.
         assert!(alone > 0.96, "alone for {alone} of the time");
         let longest = 1000 * SECOND / (LONGEST_PAUSE + SECOND);
@@ -78,12 +79,12 @@ fn whoever_only_pays_is_left_alone_and_tried_again() {
 #[test]
 fn where_nothing_is_lost_nothing_is_decided() {
     let seldom = Program { period: 50 * MS, gap: 0, waits: 0 };
-    assert_eq!(run(&policy::standard(), seldom, 100 * SECOND), (0.0, 0));
+    assert_eq!(run(&policy::on_cpu(&policy::standard(), 256), seldom, 100 * SECOND), (0.0, 0));
 }
 
 #[test]
 fn it_can_be_switched_off_at_once() {
-    let on = policy::standard();
+    let on = policy::on_cpu(&policy::standard(), 256);
     let off = avx_policy { only_where_it_pays: 0, ..on };
     assert_eq!(run(&off, THROUGH_AND_THROUGH, 100 * SECOND), (0.0, 0));
 
@@ -95,7 +96,7 @@ fn it_can_be_switched_off_at_once() {
 /// One that changes its ways is found out with the next try.
 #[test]
 fn changed_ways_are_found_out() {
-    let policy = policy::standard();
+    let policy = policy::on_cpu(&policy::standard(), 256);
     let mut worth = Worth { window_at: SECOND, spent_ns: SECOND, ..Worth::default() };
     avx_judge_worth(&mut worth, &policy, 2 * SECOND);
     assert!(avx_is_left_alone(&worth, 3 * SECOND) && !avx_is_left_alone(&worth, 4 * SECOND));
@@ -114,7 +115,7 @@ fn a_pause_begins_once_and_ends_once() {
     const AS_BEFORE: u32 = 0;
     const TOO_DEAR: u32 = 1;
     const ANEW: u32 = 2;
-    let policy = policy::standard();
+    let policy = policy::on_cpu(&policy::standard(), 256);
     let mut worth = Worth { window_at: SECOND, spent_ns: SECOND, ..Worth::default() };
     let mut judged: Vec<u32> = Vec::new();
     for now in (2 * SECOND..5 * SECOND).step_by(100 * MS as usize) {

@@ -31,6 +31,7 @@ pub fn run(
     machine.check()?;
     let tier = machine.tier(opts.forced);
     info!("tier {}: {}", tier.name(), tier.why);
+    let licence_drop = machine.licence_drop();
 
     let shutdown = super::shutdown_flag()?;
     let hub = Hub::new();
@@ -45,7 +46,8 @@ pub fn run(
     let mut is_loaded_anew = false;
     loop {
         let mut open_object = MaybeUninit::uninit();
-        let scheduler = Scheduler::start(opts, tier, history.in_force(), &hub, &mut open_object)?;
+        let scheduler =
+            Scheduler::start(opts, tier, licence_drop, history.in_force(), &hub, &mut open_object)?;
         service::attached(tier);
         if is_loaded_anew {
             hub.publish_loaded();

@@ -15,6 +15,8 @@ pub struct Comparison {
     pub workload: String,
     pub about: String,
     pub model: String,
+    /// That the scheduler chooses there.
+    pub tier: String,
     pub sockets: u16,
     pub cores: u16,
     pub threads: u16,

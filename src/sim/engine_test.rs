@@ -106,7 +106,8 @@ fn in_force(settings: &[&str]) -> avx_policy_in_force {
     static GENERATIONS: AtomicU64 = AtomicU64::new(1);
     let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
     let settings: Vec<String> = settings.iter().map(|set| (*set).to_owned()).collect();
-    let policy = policy::turned(policy::standard(), &settings).unwrap();
+    let standard = policy::on_cpu(&policy::standard(), 256);
+    let policy = policy::turned(standard, &settings).unwrap();
     avx_policy_in_force { generation, checksum: 0, policy }
 }
 

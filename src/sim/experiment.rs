@@ -18,7 +18,9 @@ use super::variant::Variant;
 use super::watch::Watch;
 use super::worker::{Clients, Phases, Poisson, Script, Worker};
 use super::workload::{Arrivals, Group, Process, Queue, What, Workload};
-use crate::bpf::intf::{avx_fairness_FAIRNESS_OFF, avx_policy, avx_policy_in_force};
+use crate::bpf::intf::{
+    avx_fairness_FAIRNESS_OFF, avx_policy, avx_policy_in_force, avx_tier, avx_tier_AVX_TIER_OBSERVE,
+};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -34,6 +36,8 @@ pub struct Setup {
     pub model: Model,
     pub topology: Topology,
     pub costs: Costs,
+    /// As the scheduler would choose it on such a machine.
+    pub tier: avx_tier,
     /// That are measured, after the warm-up.
     pub seconds: u64,
     pub seed: u64,
@@ -65,8 +69,9 @@ pub fn begun(
     let Setup { workload, model, topology, .. } = setup;
     let nr_threads = workload.nr_threads(topology);
     ensure!(nr_threads <= THREADS_MAX, "{nr_threads} threads are too many: {THREADS_MAX} at most");
+    let tier = if variant.mitigates { setup.tier } else { avx_tier_AVX_TIER_OBSERVE };
     let in_force = avx_policy_in_force { generation: 1, checksum: 0, policy: *policy };
-    let kernel = Kernel::boot(&places(topology), &model.known_clocks(), variant.tier, &in_force)?;
+    let kernel = Kernel::boot(&places(topology), &model.known_clocks(), tier, &in_force)?;
     let mut engine = Engine::new(kernel, Modelled::new(model, topology), setup.costs);
 
     let phases = Phases::new(workload, BEGIN_NS + WARM_UP_NS);

@@ -12,6 +12,12 @@ use super::variant::Variant;
 use super::workload::Workload;
 use super::workload_file;
 use crate::agent::policy;
+use crate::bpf::intf::{avx_policy, avx_tier_AVX_TIER_TRAP};
+
+/// With a clock that is lowered as much as that of a Skylake.
+fn standard() -> avx_policy {
+    policy::on_cpu(&policy::standard(), 256)
+}
 
 /// Ten cores with two threads each of the processor of the published test.
 fn setup(workload: Workload, seconds: u64) -> Setup {
@@ -20,13 +26,14 @@ fn setup(workload: Workload, seconds: u64) -> Setup {
         model: Model::named("i9-7940x").unwrap(),
         topology: Topology::regular(1, 1, 10, 2),
         costs: COSTS,
+        tier: avx_tier_AVX_TIER_TRAP,
         seconds,
         seed: 1,
     }
 }
 
 fn outcome(setup: &Setup, variant: &Variant) -> Outcome {
-    let policy = policy::turned(policy::standard(), &variant.settings).unwrap();
+    let policy = policy::turned(standard(), &variant.settings).unwrap();
     run(setup, variant, &policy).unwrap()
 }
 
@@ -85,7 +92,7 @@ fn requests_for_one_group_do_not_come_with_those_for_another() {
     };
     let text = format!("about = \"two\"\n{}{}", group("a"), group("b"));
     let setup = setup(workload_file::read("two", &text).unwrap(), 1);
-    let policy = policy::standard();
+    let policy = standard();
     let (mut engine, records) = begun(&setup, &of("off"), &policy).unwrap();
     engine.run_for(1_000_000_000).unwrap();
     let arrived: Vec<u64> = records.iter().map(|record| record.borrow().arrived).collect();
@@ -187,7 +194,7 @@ proptest! {
         let topology = Topology::regular(1, 1, 2, 2);
         let setup = Setup { topology, seed, ..setup(workload, 1) };
         let variant = of("default");
-        let policy = policy::turned(policy::standard(), &variant.settings).unwrap();
+        let policy = policy::turned(standard(), &variant.settings).unwrap();
         let (mut engine, records) = begun(&setup, &variant, &policy).unwrap();
         engine.run_for(1_000_000_000).unwrap();
         let (given, found) = engine.given_and_found();

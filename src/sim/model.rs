@@ -67,6 +67,8 @@ pub struct Model {
     pub name: &'static str,
     /// Where the clocks are from.
     pub source: &'static str,
+    /// What Linux says of it in /proc/cpuinfo, by which the scheduler goes.
+    pub cpuinfo: &'static str,
     /// In the order of the numbers of cores; the last one is also for more cores than it says.
     pub steps: Vec<Step>,
     /// The licence that instructions need, in the order of `Kind`.
@@ -93,11 +95,21 @@ pub struct Model {
 
 const US: u64 = 1000;
 
+const SKYLAKE_SP: &str = "vendor_id: GenuineIntel\ncpu family: 6\nmodel: 85\nstepping: 4\n\
+    flags: avx512f xsavec xgetbv1\n";
+const ICE_LAKE: &str = "vendor_id: GenuineIntel\ncpu family: 6\nmodel: 126\nstepping: 5\n\
+    flags: avx512f xsavec xgetbv1\n";
+const SAPPHIRE_RAPIDS: &str = "vendor_id: GenuineIntel\ncpu family: 6\nmodel: 143\nstepping: 8\n\
+    flags: avx512f avx_vnni xsavec xgetbv1\n";
+const ZEN4: &str = "vendor_id: AuthenticAMD\ncpu family: 25\nmodel: 17\nstepping: 1\n\
+    flags: avx512f xsavec xgetbv1\n";
+
 /// Skylake-SP as Travis Downs measured it on a Xeon W-2104, "Gathering Intel on Intel AVX-512
 /// Transitions", and as Intel's optimization manual has it. The steps come with the presets.
 const SKYLAKE: Model = Model {
     name: "",
     source: "",
+    cpuinfo: SKYLAKE_SP,
     steps: Vec::new(),
     // Heavy is floating point, integer multiplication and FMA.
     demand: [Licence::L0, Licence::L0, Licence::L1, Licence::L1, Licence::L2],
@@ -132,6 +144,7 @@ struct Preset {
     licences: bool,
     /// Where the clocks are from.
     source: &'static str,
+    cpuinfo: &'static str,
 }
 
 /// For any number of cores.
@@ -151,6 +164,7 @@ const PRESETS: [Preset; 7] = [
         calls_itself: Some("W-2104"),
         steps: &[step(ANY, 3200, 2800, 2400)],
         licences: true,
+        cpuinfo: SKYLAKE_SP,
         source: "Measured by Travis Downs, \"Gathering Intel on Intel AVX-512 Transitions\". It has \
                  four cores and no turbo.",
     },
@@ -165,6 +179,7 @@ const PRESETS: [Preset; 7] = [
             step(ANY, 2600, 2200, 1600),
         ],
         licences: true,
+        cpuinfo: SKYLAKE_SP,
         source: "Published are the shares of L0 that L1 and L2 have: 97 and 91 % with 1 or 2 cores \
                  active, 85 and 62 % with 13 or 14. Assumption: L0 is 3.2 and 2.6 GHz there, with \
                  which the shares come out in whole multiples of 100 MHz. The columns between are \
@@ -182,6 +197,7 @@ const PRESETS: [Preset; 7] = [
             step(ANY, 2800, 2300, 1900),
         ],
         licences: true,
+        cpuinfo: SKYLAKE_SP,
         source: "L0 and L2 at third hand, but for all cores active: these two are also in \
                  Gottschlag, Machauer, Khalil and Bellosa, \"Fair Scheduling for AVX2 and AVX-512 \
                  Workloads\". L1 is derived: midway, rounded down to 100 MHz.",
@@ -191,6 +207,7 @@ const PRESETS: [Preset; 7] = [
         calls_itself: Some("i9-7940X"),
         steps: &[step(ANY, 3800, 3300, 2500)],
         licences: true,
+        cpuinfo: SKYLAKE_SP,
         source: "Ioannis Papamanoglou, \"Constructing a Library for Mitigating AVX-Induced \
                  Performance Degradation\", with idle states disabled, so that all 14 cores counted \
                  as active. What fewer active cores get is not known: the same, here, though the \
@@ -202,6 +219,7 @@ const PRESETS: [Preset; 7] = [
         steps: &[step(ANY, 3000, 3000, 3000)],
         licences: false,
         source: NULL_MODEL,
+        cpuinfo: ICE_LAKE,
     },
     Preset {
         name: "sapphire-rapids",
@@ -209,6 +227,7 @@ const PRESETS: [Preset; 7] = [
         steps: &[step(ANY, 3000, 3000, 3000)],
         licences: false,
         source: NULL_MODEL,
+        cpuinfo: SAPPHIRE_RAPIDS,
     },
     Preset {
         name: "zen4",
@@ -216,6 +235,7 @@ const PRESETS: [Preset; 7] = [
         steps: &[step(ANY, 3000, 3000, 3000)],
         licences: false,
         source: NULL_MODEL,
+        cpuinfo: ZEN4,
     },
 ];
 
@@ -226,8 +246,8 @@ impl Model {
 
     pub fn named(name: &str) -> Option<Self> {
         let preset = PRESETS.iter().find(|preset| preset.name == name)?;
-        let Preset { name, source, .. } = *preset;
-        let skylake = Model { name, source, steps: preset.steps.to_vec(), ..SKYLAKE };
+        let Preset { name, source, cpuinfo, .. } = *preset;
+        let skylake = Model { name, source, cpuinfo, steps: preset.steps.to_vec(), ..SKYLAKE };
         Some(if preset.licences { skylake } else { without_licences(skylake) })
     }
 

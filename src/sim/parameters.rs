@@ -205,6 +205,7 @@ mod tests {
             model: Model::named(model).unwrap(),
             topology: Topology::regular(1, 1, 1, 1),
             costs: COSTS,
+            tier: 0,
             seconds: 1,
             seed: 1,
         }

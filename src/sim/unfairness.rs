@@ -14,7 +14,8 @@ use super::outcome::Outcome;
 use super::variant::Variant;
 use super::workload::{Group, What, Workload};
 use crate::agent::policy;
-use crate::bpf::intf::{avx_policy, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
+use crate::agent::preflight::Machine;
+use crate::bpf::intf::avx_policy;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sharing {
@@ -48,10 +49,10 @@ pub fn measure(setup: &Setup, has_avx512: bool, settings: &[String]) -> Result<V
         "{} has no two kinds of programs, of which one lowers the clocks",
         setup.workload.name
     );
-    let left_alone = variant("alone", avx_tier_AVX_TIER_OBSERVE, has_avx512, Vec::new());
+    let left_alone = variant("alone", false, has_avx512, Vec::new());
     let by_themselves = [&causes, &victims].map(|groups| {
         let alone = Setup { workload: only(&setup.workload, groups), ..setup.clone() };
-        experiment::run(&alone, &left_alone, &policy_of(&left_alone)?)
+        experiment::run(&alone, &left_alone, &policy_of(setup, &left_alone)?)
     });
     let [causes_alone, victims_alone] = by_themselves;
     let (causes_alone, victims_alone) = (causes_alone?, victims_alone?);
@@ -64,8 +65,8 @@ pub fn measure(setup: &Setup, has_avx512: bool, settings: &[String]) -> Result<V
             all.push("classes=avx512+avx2-heavy".to_owned());
         }
         all.extend(settings.iter().cloned());
-        let variant = variant(name, avx_tier_AVX_TIER_TRAP, has_avx512, all);
-        let mixed = experiment::run(setup, &variant, &policy_of(&variant)?)?;
+        let variant = variant(name, true, has_avx512, all);
+        let mixed = experiment::run(setup, &variant, &policy_of(setup, &variant)?)?;
         let relative_of_causes = mean_relative(&mixed, &causes_alone, &causes)
             .context("what lowers the clocks gets nothing done")?;
         let victim = |n: &usize| {
@@ -92,12 +93,13 @@ fn lowers_clocks(group: &Group, model: &Model, has_avx512: bool) -> bool {
     })
 }
 
-fn variant(name: &str, tier: u32, has_avx512: bool, settings: Vec<String>) -> Variant {
-    Variant { name: name.to_owned(), about: name.to_owned(), has_avx512, tier, settings }
+fn variant(name: &str, mitigates: bool, has_avx512: bool, settings: Vec<String>) -> Variant {
+    Variant { name: name.to_owned(), about: name.to_owned(), has_avx512, mitigates, settings }
 }
 
-fn policy_of(variant: &Variant) -> Result<avx_policy> {
-    policy::turned(policy::standard(), &variant.settings)
+fn policy_of(setup: &Setup, variant: &Variant) -> Result<avx_policy> {
+    let policy = policy::turned(policy::standard(), &variant.settings)?;
+    Ok(policy::on_cpu(&policy, Machine::with_cpu(setup.model.cpuinfo).licence_drop()))
 }
 
 /// The others are there, for groups are known by their numbers, but have no threads.

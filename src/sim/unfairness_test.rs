@@ -11,6 +11,7 @@ use super::variant::Variant;
 use super::workload::Workload;
 use super::workload_file;
 use crate::agent::policy;
+use crate::bpf::intf::avx_tier_AVX_TIER_TRAP;
 
 const FAIR: [&str; 4] =
     ["fairness=compensate", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
@@ -20,12 +21,20 @@ fn setup(workload: Workload, seconds: u64) -> Setup {
     let mut model = Model::named("gold-6130").unwrap();
     model.steps.drain(..model.steps.len() - 1);
     let topology = Topology::regular(1, 1, 4, 2);
-    Setup { workload, model, topology, costs: COSTS, seconds, seed: 1 }
+    Setup {
+        workload,
+        model,
+        topology,
+        costs: COSTS,
+        tier: avx_tier_AVX_TIER_TRAP,
+        seconds,
+        seed: 1,
+    }
 }
 
 fn outcome(setup: &Setup, has_avx512: bool, settings: &[&str]) -> Outcome {
     let settings: Vec<String> = settings.iter().map(|set| (*set).to_owned()).collect();
-    let policy = policy::turned(policy::standard(), &settings).unwrap();
+    let policy = policy::turned(policy::on_cpu(&policy::standard(), 256), &settings).unwrap();
     run(setup, &Variant { has_avx512, ..Variant::with(&settings) }, &policy).unwrap()
 }
 

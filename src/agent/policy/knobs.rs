@@ -4,9 +4,9 @@
 
 use anyhow::{Context, Result};
 
-use super::value::Scale::{Choice, Count, Fraction, Time};
+use super::value::Scale::{Choice, Count, Fraction, FractionOrCpu, Time};
 use super::value::Value::{self, Cpus, List, Number};
-use super::value::{NO_NAMES, names_of};
+use super::value::{NO_NAMES, OF_THE_CPU, names_of};
 use super::words::{did_you_mean, quoted};
 use crate::bpf::intf::{self, avx_policy};
 
@@ -44,7 +44,7 @@ pub fn standard() -> avx_policy {
         mixed_memory_ns: 200 * MS,
         detection_grace_ns: 100 * MS,
         licence_hold_ns: 670 * US,
-        licence_drop: 256,
+        licence_drop: OF_THE_CPU,
         fairness: intf::avx_fairness_FAIRNESS_OFF.into(),
         move_cost_ns: 10 * US,
         only_where_it_pays: 1,
@@ -209,7 +209,12 @@ pub static KNOBS: &[Knob] = &[
         Time(0..=10 * MS),
         "how long the clock stays low after the last wide instruction"
     ),
-    knob!("licence-drop", licence_drop, Fraction(0..=1024), "how much of the clock is lost then"),
+    knob!(
+        "licence-drop",
+        licence_drop,
+        FractionOrCpu(0..=1024),
+        "how much of the clock is lost then; cpu is what is known of the CPU"
+    ),
     knob!(
         "fairness",
         fairness,
@@ -296,7 +301,9 @@ mod tests {
                 Number(scale, get, _) => {
                     let first = match scale {
                         Choice(_) => 0,
-                        Count(range) | Fraction(range) | Time(range) => *range.start(),
+                        Count(range) | Fraction(range) | FractionOrCpu(range) | Time(range) => {
+                            *range.start()
+                        }
                     };
                     let is_first = get(&policy) == first;
                     scale.show(if is_first { first + 1 } else { first })

@@ -17,6 +17,7 @@ pub use file::{document, file_of};
 pub use knobs::standard;
 pub use reference::{describe, reference};
 pub use source::load;
+use value::OF_THE_CPU;
 
 use crate::bpf::intf::avx_policy;
 use knobs::KNOBS;
@@ -34,6 +35,12 @@ pub fn turned(mut policy: avx_policy, turns: &[String]) -> Result<avx_policy> {
         Some(contradiction) => bail!(contradiction.why),
         None => Ok(policy),
     }
+}
+
+/// As it is told to the scheduler on a CPU that loses so much of its clock (1/1024).
+pub fn on_cpu(policy: &avx_policy, licence_drop: u64) -> avx_policy {
+    let is_open = policy.licence_drop == OF_THE_CPU;
+    avx_policy { licence_drop: if is_open { licence_drop } else { policy.licence_drop }, ..*policy }
 }
 
 /// A knob and where it stands.

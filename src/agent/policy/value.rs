@@ -40,11 +40,17 @@ pub enum Scale {
     Count(RangeInclusive<u64>),
     /// In 1/1024.
     Fraction(RangeInclusive<u64>),
+    /// The same, or what is known of the CPU, which is `OF_THE_CPU`.
+    FractionOrCpu(RangeInclusive<u64>),
     /// In nanoseconds.
     Time(RangeInclusive<u64>),
 }
 
-use Scale::{Choice, Count, Fraction, Time};
+use Scale::{Choice, Count, Fraction, FractionOrCpu, Time};
+
+/// No fraction is that large.
+pub const OF_THE_CPU: u64 = intf::AVX_WHOLE as u64 + 1;
+const CPU: &str = "cpu";
 
 /// A choice that is a flag, false and true.
 const FLAG: &[&str] = &["off", "on"];
@@ -93,7 +99,9 @@ impl Knob {
                 match scale {
                     Choice(FLAG) => Toml::Boolean(text == "on"),
                     Count(_) => text.parse().map_or(Toml::String(text), Toml::Integer),
-                    Fraction(_) => text.parse().map_or(Toml::String(text), Toml::Float),
+                    Fraction(_) | FractionOrCpu(_) => {
+                        text.parse().map_or(Toml::String(text), Toml::Float)
+                    }
                     Choice(_) | Time(_) => Toml::String(text),
                 }
             }
@@ -108,8 +116,12 @@ impl Knob {
             (Number(Choice(FLAG), ..), DeValue::Boolean(flag)) => {
                 Some(if *flag { "on" } else { "off" }.to_owned())
             }
-            (Number(Count(_) | Fraction(_), ..), DeValue::Integer(_)) => integer(value),
-            (Number(Fraction(_), ..), DeValue::Float(number)) => Some(number.as_str().to_owned()),
+            (Number(Count(_) | Fraction(_) | FractionOrCpu(_), ..), DeValue::Integer(_)) => {
+                integer(value)
+            }
+            (Number(Fraction(_) | FractionOrCpu(_), ..), DeValue::Float(number)) => {
+                Some(number.as_str().to_owned())
+            }
             (List(..) | Cpus(..), DeValue::Array(values)) => {
                 let elements = values.iter().map(|value| element(value.get_ref()));
                 elements.collect::<Option<Vec<_>>>().map(|texts| texts.join(","))
@@ -196,7 +208,8 @@ impl Scale {
                 return Ok(position as u64);
             }
             Count(range) => (text.parse().ok(), range),
-            Fraction(range) => (in_1024ths(text), range),
+            FractionOrCpu(_) if text == CPU => return Ok(OF_THE_CPU),
+            Fraction(range) | FractionOrCpu(range) => (in_1024ths(text), range),
             Time(range) => {
                 let parsed = humantime::parse_duration(text).ok();
                 (parsed.and_then(|time| u64::try_from(time.as_nanos()).ok()), range)
@@ -209,7 +222,8 @@ impl Scale {
         match self {
             Choice(names) => names[value as usize].to_owned(),
             Count(_) => value.to_string(),
-            Fraction(_) => {
+            FractionOrCpu(_) if value == OF_THE_CPU => CPU.to_owned(),
+            Fraction(_) | FractionOrCpu(_) => {
                 // Three digits do for most, and four tell all of them apart.
                 let fraction = value as f64 / f64::from(intf::AVX_WHOLE);
                 let short = format!("{fraction:.3}");
@@ -222,8 +236,11 @@ impl Scale {
     fn range(&self) -> String {
         match self {
             Choice(names) => names.join(", "),
-            Count(range) | Fraction(range) | Time(range) => {
-                format!("{} to {}", self.show(*range.start()), self.show(*range.end()))
+            Count(range) | Fraction(range) | FractionOrCpu(range) | Time(range) => {
+                let numbers =
+                    format!("{} to {}", self.show(*range.start()), self.show(*range.end()));
+                let is_all = !matches!(self, FractionOrCpu(_));
+                if is_all { numbers } else { format!("{numbers}, or {CPU}") }
             }
         }
     }
@@ -240,6 +257,10 @@ mod tests {
             assert_eq!(all.parse(&all.show(value)).unwrap(), value);
         }
         assert_eq!((all.show(768), all.show(1024)), ("0.750".to_owned(), "1.000".to_owned()));
+        assert!(all.parse(CPU).is_err());
+        let open = FractionOrCpu(0..=1024);
+        assert_eq!((open.parse(CPU).unwrap(), open.show(OF_THE_CPU)), (OF_THE_CPU, CPU.to_owned()));
+        assert_eq!(open.parse("0.75").unwrap(), 768);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::Finding;
+use super::cpu::licence_drop;
 use crate::bpf::intf::{
     avx_tier, avx_tier_AVX_TIER_HINTS, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP,
     avx_tier_AVX_TIER_XSTATE,
@@ -59,6 +60,8 @@ pub struct Machine {
     is_intel: bool,
     /// What the CPU has, by the names of `/proc/cpuinfo`.
     cpu_flags: BTreeSet<String>,
+    /// How much of its clock the CPU loses to wide vectors (1/1024).
+    licence_drop: u64,
     /// The scheduler that is loaded already.
     loaded: Option<String>,
     /// Whether the kernel has the patch.
@@ -76,8 +79,23 @@ impl Machine {
             has_btf: root.join(TYPES).exists(),
             is_intel: first_cpu_says(&cpuinfo, "vendor_id") == INTEL,
             cpu_flags: words(first_cpu_says(&cpuinfo, "flags")),
+            licence_drop: licence_drop(&cpuinfo),
             loaded: loaded_scheduler(&sched_ext),
             tells_of_first_use: knows(&root.join(TYPES), TELLS_OF_FIRST_USE),
+        }
+    }
+
+    /// With a CPU that has this in /proc/cpuinfo, and whatever else a scheduler needs.
+    pub fn with_cpu(cpuinfo: &str) -> Self {
+        Self {
+            is_root: true,
+            has_sched_ext: true,
+            has_btf: true,
+            is_intel: first_cpu_says(cpuinfo, "vendor_id") == "GenuineIntel",
+            cpu_flags: words(first_cpu_says(cpuinfo, "flags")),
+            licence_drop: licence_drop(cpuinfo),
+            loaded: None,
+            tells_of_first_use: true,
         }
     }
 
@@ -166,6 +184,10 @@ impl Machine {
         self.loaded.as_deref()
     }
 
+    pub fn licence_drop(&self) -> u64 {
+        self.licence_drop
+    }
+
     pub fn tells_of_first_use(&self) -> bool {
         self.tells_of_first_use
     }
@@ -218,6 +240,7 @@ mod tests {
         has_btf: true,
         is_intel: true,
         cpu_flags: BTreeSet::new(),
+        licence_drop: 0,
         loaded: None,
         tells_of_first_use: true,
     };

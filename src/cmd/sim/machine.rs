@@ -4,6 +4,9 @@
 use anyhow::{Context, Result};
 use clap::Args;
 
+use crate::agent::policy;
+use crate::agent::preflight::{self, Tier};
+use crate::bpf::intf::avx_policy;
 use crate::sim::engine::COSTS;
 use crate::sim::experiment::Setup;
 use crate::sim::machine::Topology;
@@ -28,6 +31,10 @@ pub struct Machine {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=8))]
     pub sockets: u16,
 
+    /// Schedule AVX work also where it hardly lowers the clock, as the scheduler's --force does.
+    #[arg(long)]
+    pub force: bool,
+
     /// The same seed gives the same result, to the last digit.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -44,6 +51,48 @@ impl Machine {
         })?;
         let topology =
             Topology::regular(self.sockets.into(), 1, self.cores.into(), self.threads.into());
-        Ok(Setup { workload, model, topology, costs: COSTS, seconds, seed: self.seed })
+        let tier = self.tier(&model).kind;
+        Ok(Setup { workload, model, topology, costs: COSTS, tier, seconds, seed: self.seed })
+    }
+
+    /// What the agent would choose on a machine with such a CPU.
+    pub fn tier(&self, model: &Model) -> Tier {
+        preflight::Machine::with_cpu(model.cpuinfo).tier(self.force)
+    }
+}
+
+/// How the agent tells a policy to the scheduler there.
+pub fn policy_on(model: &Model, policy: &avx_policy) -> avx_policy {
+    policy::on_cpu(policy, preflight::Machine::with_cpu(model.cpuinfo).licence_drop())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::policy::standard;
+
+    fn on(name: &str, force: bool) -> (&'static str, u64) {
+        let machine =
+            Machine { model: name.to_owned(), cores: 2, threads: 1, sockets: 1, force, seed: 1 };
+        let model = Model::named(name).unwrap();
+        (machine.tier(&model).name(), policy_on(&model, &standard()).licence_drop)
+    }
+
+    #[test]
+    fn the_scheduler_does_there_what_it_would_do_on_such_a_machine() {
+        for name in ["i9-7940x", "xeon-w-2104", "gold-5120", "gold-6130"] {
+            assert_eq!(on(name, false), ("trap", 256), "{name}");
+        }
+        assert_eq!(on("ice-lake", false), ("trap", 28));
+        for name in ["sapphire-rapids", "zen4"] {
+            assert_eq!((on(name, false), on(name, true)), (("observe", 0), ("trap", 0)), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_operator_says_of_the_clock_counts() {
+        let policy = policy::turned(standard(), &["licence-drop=0.1".to_owned()]).unwrap();
+        assert_eq!(policy_on(&Model::named("zen4").unwrap(), &policy).licence_drop, 102);
+        assert!(policy::turned(standard(), &["licence-drop=1.1".to_owned()]).is_err());
     }
 }

@@ -92,7 +92,7 @@ fn compare(options: &Quick) -> Result<()> {
 
 fn outcome_of(setup: &Setup, variant: &Variant) -> Result<Outcome> {
     let policy = policy::turned(policy::standard(), &variant.settings)?;
-    experiment::run(setup, variant, &policy)
+    experiment::run(setup, variant, &machine::policy_on(&setup.model, &policy))
         .with_context(|| format!("{}: the model found a mistake", variant.about))
 }
 

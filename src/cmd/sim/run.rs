@@ -99,6 +99,7 @@ fn compare(options: &Options, workload: Workload) -> Result<Comparison> {
         parameters: parameters::all(&setup),
         workload: setup.workload.name,
         about: setup.workload.about,
+        tier: options.machine.tier(&setup.model).name().to_owned(),
         model: setup.model.name.to_owned(),
         sockets,
         cores,
@@ -154,6 +155,9 @@ fn table(comparison: &Comparison) -> Result<String> {
         comparison.seconds,
         comparison.seed
     );
+    if comparison.tier == "observe" {
+        text.push_str("The scheduler does nothing about AVX work there, but with --force.\n");
+    }
     writeln!(
         text,
         "{:>11} {:>8} {:>6} {:>9} {:>9} {:>9} {:>5} {:>7} {:>7} {:>6}",

@@ -54,7 +54,7 @@ pub struct Common {
 impl Common {
     /// What a run needs to be told.
     fn arguments(&self, workload: &str, seed: u64) -> Vec<String> {
-        let Machine { model, cores, threads, sockets, .. } = &self.machine;
+        let Machine { model, cores, threads, sockets, force, .. } = &self.machine;
         let numbers = [
             ("cores", u64::from(*cores)),
             ("threads", u64::from(*threads)),
@@ -64,6 +64,7 @@ impl Common {
         ];
         let mut arguments = vec![workload.to_owned(), format!("--model={model}")];
         arguments.extend(numbers.map(|(name, number)| format!("--{name}={number}")));
+        arguments.extend(force.then(|| "--force".to_owned()));
         arguments
     }
 

@@ -48,6 +48,7 @@ fn comparison(works: &[f64]) -> Comparison {
         workload: EVIL.into(),
         about: EVIL.into(),
         model: "m".into(),
+        tier: "trap".into(),
         sockets: 1,
         cores: 2,
         threads: 1,
