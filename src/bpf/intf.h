@@ -216,7 +216,7 @@ struct avx_policy {
 	u64 grow_dwell_ns;
 	u64 shrink_dwell_ns;
 	/* ... and how long the latter becomes where cores are soon needed again: 0 to
-	 * 10 s (ns) */
+	 * 1 min (ns) */
 	u64 shrink_dwell_max_ns;
 
 	/* Which CPUs become AVX cores: enum avx_placement_method */

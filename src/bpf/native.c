@@ -126,6 +126,12 @@ u32 avx_size_avx_set(struct avx_sizing *sizing, const struct avx_policy *policy,
 	return size_avx_set(sizing, policy, demand);
 }
 
+u64 avx_fair_cpus(const struct avx_claim *avx, const struct avx_claim *other, u64 avx_weight,
+		  u64 nr_cpus)
+{
+	return fair_cpus(avx, other, avx_weight, nr_cpus);
+}
+
 u32 avx_first_need(struct avx_sizing *sizing, const struct avx_policy *policy,
 		   const struct avx_demand *demand)
 {

@@ -215,6 +215,50 @@ static void sum_demand(struct avx_demand *sum)
 	}
 }
 
+/* How many tasks of a queue are looked at; the others are taken to be like them. */
+#define MAX_WEIGHED 32
+
+/* Those that wait in a queue. Global, for the verifier. */
+__noinline int weigh_waiting(u64 id, struct avx_waiting *sum __arg_nonnull)
+{
+	const struct queue_ctx *queue = lookup_queue(id);
+	struct task_struct *p;
+	u64 weight = 0, nr = 0;
+
+	if (!queue || !queue->nr_waiting)
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, id, 0) {
+		weight += p->scx.weight;
+		if (++nr >= MAX_WEIGHED)
+			break;
+	}
+	bpf_rcu_read_unlock();
+	if (!nr)
+		return 0;
+	sum->nr += queue->nr_waiting;
+	sum->weight += weight * queue->nr_waiting / nr;
+	return 0;
+}
+
+/* Those that wait in the queues of all caches. */
+static void weigh_all(struct avx_demand *demand)
+{
+	struct avx_waiting avx = {}, other = {};
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+		if (!cctx || cctx->llc != cpu)
+			continue;
+		weigh_waiting(avx_queue(cpu), &avx);
+		weigh_waiting(shared_queue(cpu), &other);
+	}
+	demand->avx = avx;
+	demand->other = other;
+}
+
 static struct avx_demand demand_of(u64 elapsed_ns)
 {
 	return (struct avx_demand){
@@ -236,6 +280,7 @@ static u32 look_at_demand(const struct avx_policy *policy)
 	demand.wait_ns = sum.wait_ns - seen.wait_ns;
 	demand.nr_waits = sum.nr_waits - seen.nr_waits;
 	seen = sum;
+	weigh_all(&demand);
 	return size_avx_set(&sizing, policy, &demand);
 }
 

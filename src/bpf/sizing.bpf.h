@@ -21,8 +21,12 @@
  *
  * How long to wait before cores are given back depends on how soon they are needed
  * again, which is learnt: where the set had to grow soon after it shrank, the dwell time
- * is doubled, up to a bound, and halved again after a minute without regrets. So a load
- * that ends frees its cores at once, and one that comes in bursts keeps them.
+ * is four times as long, up to a bound, and halved again after a minute without regrets.
+ * So a load that ends frees its cores at once, and one that comes in bursts keeps them.
+ *
+ * Where others wait for CPUs as well, the set is no larger than AVX work has a share in
+ * the machine: share.bpf.h says how large that is. Tasks come and go, so that is averaged
+ * over a longer time.
  *
  * The first AVX core is not sized but given, to whoever runs AVX work; who hears
  * of it before does not wait for the next look: see first_need().
@@ -34,16 +38,19 @@
 #define AVXSPEC_SIZING_BPF_H
 
 #include "arithmetic.bpf.h"
+#include "share.bpf.h"
 
 /* What happened on all CPUs since the last look. */
 struct avx_demand {
-	u64 elapsed_ns; /* time on the wall */
-	u64 total_ns;	/* time that tasks ran, summed over CPUs */
-	u64 avx_ns;	/* ... AVX tasks among them */
-	u64 wait_ns;	/* time that AVX tasks waited in queues, summed over tasks */
-	u64 nr_waits;	/* ... by so many that began to run */
-	u32 nr_cpus;	/* online, and not isolated */
-	u32 granule;	/* CPUs of a core: siblings share a clock */
+	u64 elapsed_ns;		  /* time on the wall */
+	u64 total_ns;		  /* time that tasks ran, summed over CPUs */
+	u64 avx_ns;		  /* ... AVX tasks among them */
+	u64 wait_ns;		  /* time that AVX tasks waited in queues, summed over tasks */
+	u64 nr_waits;		  /* ... by so many that began to run */
+	struct avx_waiting avx;	  /* AVX tasks that wait now, */
+	struct avx_waiting other; /* ... and others */
+	u32 nr_cpus;		  /* online, and not isolated */
+	u32 granule;		  /* CPUs of a core: siblings share a clock */
 };
 
 /* What sizing remembers from one look to the next. */
@@ -57,12 +64,11 @@ struct avx_sizing {
 	u64 learnt_at; /* ... and when that was decided */
 	u64 total;     /* moving averages, in CPU_BUSY: of what ran, */
 	u64 avx;       /* ... of AVX work that ran, */
-	u64 demand;    /* ... and of AVX work that ran or waited */
+	u64 demand;    /* ... of AVX work that ran or waited, */
+	u64 fair;      /* ... and of what it may have where others wait */
+	u64 weight;    /* what AVX tasks counted for that waited the last time, or 0 */
 	u32 nr_avx;    /* CPUs that are AVX cores */
 };
-
-/* One CPU, busy all the time: fine enough for averages over many looks. */
-#define CPU_BUSY (1ULL << 20)
 
 /* So much time in so much time. */
 static __always_inline u64 cpus_busy(u64 ns, u64 elapsed_ns)
@@ -101,20 +107,65 @@ static __always_inline u32 size_by_share(struct avx_sizing *sizing, const struct
 	return round_up_to_cores(share_of(sizing->avx * demand->nr_cpus, sizing->total), demand);
 }
 
+/* By how much longer than demand what AVX work may have is averaged. */
+#define SHARE_WINDOWS 8
+
+/* What AVX work may have now, on average. */
+static __always_inline void follow_share(struct avx_sizing *sizing, const struct avx_policy *policy,
+					 const struct avx_demand *demand)
+{
+	u64 window = SHARE_WINDOWS * policy->window_ns;
+	u64 weight = AVX_WHOLE * demand->elapsed_ns / (demand->elapsed_ns + window);
+	u64 total = cpus_busy(demand->total_ns, demand->elapsed_ns);
+	struct avx_claim avx = { demand->avx, cpus_busy(demand->avx_ns, demand->elapsed_ns) };
+	struct avx_claim other = { demand->other, total - at_most(avx.running, total) };
+	u64 all = (u64)demand->nr_cpus * CPU_BUSY;
+	u64 known = sizing->weight ? sizing->weight : AVX_WEIGHT_NORMAL;
+
+	if (!sizing->fair)
+		sizing->fair = all;
+	sizing->fair = moving_average(sizing->fair, fair_cpus(&avx, &other, known, demand->nr_cpus),
+				      weight);
+	if (demand->avx.nr)
+		sizing->weight = mean_weight(&demand->avx, known);
+}
+
+/* The nearest number of whole cores, and one at least. */
+static __always_inline u64 nearest_cores(u64 cpus_busy, u64 core)
+{
+	return at_least((cpus_busy / (CPU_BUSY / 2) + core) / (2 * core), 1) * core;
+}
+
+/* No more than AVX work may have. What is there has to be too much by a bit more than half
+ * a core. */
+static __always_inline u32 at_most_fair(const struct avx_sizing *sizing,
+					const struct avx_demand *demand, u32 size)
+{
+	u64 core = at_least_one(demand->granule), most = nearest_cores(sizing->fair, core);
+
+	if (sizing->nr_avx > most)
+		most = nearest_cores(sizing->fair + core * CPU_BUSY / 8, core);
+	return at_most(size, most);
+}
+
 /* Whether AVX work waited for longer than it should, and there was enough of it. */
 static __always_inline bool is_too_small(const struct avx_sizing *sizing,
 					 const struct avx_policy *policy,
 					 const struct avx_demand *demand)
 {
 	return demand->wait_ns > policy->wait_target_ns * demand->nr_waits &&
-	       cpus_for(sizing->demand, policy->grow_fill) > sizing->nr_avx;
+	       cpus_for(sizing->demand, policy->grow_fill) > sizing->nr_avx &&
+	       at_most_fair(sizing, demand, demand->nr_cpus) > sizing->nr_avx;
 }
 
-/* What would do if demand were always @peak. */
-static __always_inline u32 enough_for(u64 peak, const struct avx_policy *policy,
+/* What would do if demand were always @peak, as far as it may be had. */
+static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
+				      const struct avx_policy *policy,
 				      const struct avx_demand *demand)
 {
-	return round_up_to_cores(cpus_for(peak, policy->shrink_fill), demand);
+	u32 enough = round_up_to_cores(cpus_for(peak, policy->shrink_fill), demand);
+
+	return at_most_fair(sizing, demand, enough);
 }
 
 /*
@@ -131,7 +182,8 @@ static __always_inline u32 one_step_larger(const struct avx_sizing *sizing,
 	u64 step = is_again ? sizing->nr_avx : at_least_one(sizing->nr_avx / 4);
 	u64 needed = cpus_for(sizing->demand, policy->grow_fill);
 
-	return round_up_to_cores(at_most(needed, sizing->nr_avx + step), demand);
+	needed = round_up_to_cores(at_most(needed, sizing->nr_avx + step), demand);
+	return at_most_fair(sizing, demand, needed);
 }
 
 /* What is needed so soon after it was given back was given back too soon. */
@@ -142,7 +194,7 @@ static __always_inline void regret(struct avx_sizing *sizing)
 {
 	if (!sizing->shrunk_at || sizing->now - sizing->shrunk_at > REGRET_NS)
 		return;
-	sizing->patience *= 2;
+	sizing->patience *= 4;
 	sizing->learnt_at = sizing->now;
 	sizing->shrunk_at = 0;
 }
@@ -188,10 +240,11 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	u32 nr_avx = sizing->nr_avx, enough;
 
 	sizing->demand = moving_average(sizing->demand, sample, weight);
+	follow_share(sizing, policy, demand);
 	/* Of the least work there is some: the last core goes when there is none. */
 	sample = is_idle(demand) ? 0 : at_least_one(sample);
 	sizing->peak = at_least(sizing->peak, sample);
-	if (enough_for(sample, policy, demand) >= nr_avx) {
+	if (enough_for(sample, sizing, policy, demand) >= nr_avx) {
 		sizing->needed_at = sizing->now;
 		sizing->peak = 0;
 	}
@@ -210,7 +263,7 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	}
 	if (sizing->now - sizing->needed_at < patience(sizing, policy))
 		return nr_avx;
-	enough = enough_for(sizing->peak, policy, demand);
+	enough = enough_for(sizing->peak, sizing, policy, demand);
 	sizing->demand = at_most(sizing->demand, sizing->peak);
 	sizing->needed_at = sizing->now;
 	sizing->shrunk_at = sizing->now;

@@ -11,12 +11,28 @@ const SECOND: u64 = 1000 * MS;
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
+struct Waiting {
+    nr: u64,
+    weight: u64,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Claim {
+    waiting: Waiting,
+    running: u64,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Demand {
     elapsed_ns: u64,
     total_ns: u64,
     avx_ns: u64,
     wait_ns: u64,
     nr_waits: u64,
+    avx: Waiting,
+    other: Waiting,
     nr_cpus: u32,
     granule: u32,
 }
@@ -34,11 +50,13 @@ struct Sizing {
     total: u64,
     avx: u64,
     demand: u64,
+    fair: u64,
+    weight: u64,
     nr_avx: u32,
 }
 
 mod native {
-    use super::{Demand, Sizing, avx_policy};
+    use super::{Claim, Demand, Sizing, avx_policy};
 
     // SAFETY: the signatures repeat those of native.c, which build.rs links in.
     unsafe extern "C" {
@@ -52,6 +70,8 @@ mod native {
             policy: &avx_policy,
             demand: &Demand,
         ) -> u32;
+        pub safe fn avx_fair_cpus(avx: &Claim, other: &Claim, avx_weight: u64, nr_cpus: u64)
+        -> u64;
         pub safe fn avx_role_cause(
             policy: &avx_policy,
             role: u32,
@@ -172,6 +192,8 @@ impl Machine {
         self.since_look.elapsed_ns += STEP;
         self.result.avx_cpu_ns += u64::from(self.sizing.nr_avx) * STEP;
         if self.since_look.elapsed_ns == LOOK {
+            let nr = self.threads.iter().filter(|thread| thread.waits).count() as u64;
+            self.since_look.avx = Waiting { nr, weight: 100 * nr };
             self.resize(|sizing, policy, demand| avx_size_avx_set(sizing, policy, demand));
             self.since_look = self.shape;
         }
@@ -253,6 +275,68 @@ fn what_was_needed_again_is_given_back_later() {
     machine.threads(1, STEP, 90 * STEP);
     machine.run(300 * SECOND);
     assert_eq!(size_after(&mut machine, 50 * MS), 0);
+}
+
+/// AVX tasks and others: so many that wait, what each counts for, and how many run.
+fn fair(avx: (u64, u64, u64), other: (u64, u64, u64), avx_weight: u64, nr_cpus: u64) -> f64 {
+    let claim = |(nr, weight, running)| Claim {
+        waiting: Waiting { nr, weight: nr * weight },
+        running: running << 20,
+    };
+    avx_fair_cpus(&claim(avx), &claim(other), avx_weight, nr_cpus) as f64 / f64::from(1 << 20)
+}
+
+#[test]
+fn a_share_goes_by_weights_where_others_wait() {
+    // Nobody else waits, or there is no AVX work.
+    assert_eq!(fair((9, 100, 1), (0, 0, 19), 100, 20), 20.0);
+    assert_eq!(fair((0, 0, 0), (9, 100, 20), 100, 20), 20.0);
+    // 10 of 30, whether they run or wait; by what waited before, where none does.
+    assert!((fair((0, 0, 10), (10, 100, 10), 100, 20) - 20.0 / 3.0).abs() < 0.05);
+    assert!((fair((8, 100, 2), (2, 100, 18), 100, 20) - 20.0 / 3.0).abs() < 0.05);
+    assert_eq!(fair((0, 0, 10), (10, 100, 10), 200, 20), 10.0);
+    assert_eq!(fair((5, 200, 5), (10, 100, 10), 100, 20), 10.0);
+    assert_eq!(fair((5, 1, 5), (0, 0, 10), 100, 20), 20.0);
+    // Odd ones: nothing counts for nothing, and nothing is too much.
+    assert_eq!(fair((1, 0, 0), (1, 0, 0), 0, 4), 2.0);
+    let many = (1 << 20, 10_000, 8192);
+    assert_eq!(fair(many, many, 10_000, 8192), 4096.0);
+    assert_eq!(fair((1 << 40, 10_000, 0), (1 << 40, 10_000, 0), 1, 8192), 4096.0);
+}
+
+/// Twenty threads that do nothing but AVX work have the machine, until others want their share.
+#[test]
+fn avx_work_has_no_more_than_its_share_while_others_wait() {
+    let mut machine = Machine::new(policy::standard(), 20, 2);
+    machine.threads(20, STEP, SECOND);
+    machine.run(2 * SECOND);
+    assert_eq!(machine.sizing.nr_avx, 20);
+    for (weight, size) in [(100, 10), (300, 6), (1, 20), (10_000, 2)] {
+        machine.shape.other = Waiting { nr: 20, weight: 20 * weight };
+        machine.run(60 * SECOND);
+        let later = machine.run(10 * SECOND);
+        assert_eq!(machine.sizing.nr_avx, size, "{weight}: {:?}", machine.sizing);
+        assert_eq!(later.changes, 0, "{weight}");
+    }
+    machine.shape.other = Waiting::default();
+    machine.run(2 * SECOND);
+    assert_eq!(machine.sizing.nr_avx, 20);
+}
+
+/// Between two sizes, it stays with one of them.
+#[test]
+fn a_share_that_wavers_moves_the_set_once() {
+    let mut machine = Machine::new(policy::standard(), 20, 2);
+    machine.threads(20, STEP, SECOND);
+    machine.run(SECOND);
+    let mut changes = 0;
+    for n in 0..100 {
+        // 9 of 20, more or less.
+        let nr = 24 + n % 2;
+        machine.shape.other = Waiting { nr, weight: 100 * nr };
+        changes += machine.run(100 * MS).changes;
+    }
+    assert!(changes <= 8, "{changes}");
 }
 
 #[test]

@@ -16,7 +16,8 @@
  * second, and each pause is twice as long as the one before, up to a bound.
  *
  * Limits. Programs that share a core are judged one by one: of what a program that is
- * left alone does to others only the hold times are known.
+ * left alone does to others only the hold times are known. What a program waited while
+ * AVX cores for it were still being set up is not counted.
  */
 #ifndef AVXSPEC_WORTH_BPF_H
 #define AVXSPEC_WORTH_BPF_H
@@ -27,6 +28,8 @@
 #define WORTH_WINDOW_NS (1000 * 1000 * 1000ULL)
 #define WORTH_PAUSE_MIN_NS (2 * WORTH_WINDOW_NS)
 #define WORTH_PAUSE_MAX_NS (AVX_WORTH_PAUSE_WINDOWS * WORTH_WINDOW_NS)
+/* What is seen so early in a try is what it takes to get there. */
+#define WORTH_SETTLE_NS (200 * 1000 * 1000ULL)
 
 /* Whether AVX cores are for programs that only do AVX work, and say nothing of it. */
 static __always_inline bool serves_all(const struct avx_policy *policy)
@@ -64,9 +67,9 @@ static __always_inline void weigh_wait(struct avx_worth *worth, u64 wait_ns)
 		__sync_fetch_and_add(&worth->spent_ns, wait_ns);
 }
 
-static __always_inline void begin_window(struct avx_worth *worth, u64 now)
+static __always_inline void begin_window(struct avx_worth *worth, u64 at)
 {
-	worth->window_at = now;
+	worth->window_at = at;
 	worth->earned_ns = 0;
 	worth->spent_ns = 0;
 }
@@ -94,12 +97,14 @@ static __always_inline enum avx_judgement judge_worth(struct avx_worth *worth,
 		return JUDGED_AS_BEFORE;
 	/* What was weighed long ago, or before a pause, says nothing of now. */
 	if (!worth->window_at || elapsed >= 2 * WORTH_WINDOW_NS) {
-		begin_window(worth, now);
+		begin_window(worth, now + WORTH_SETTLE_NS);
 		if (!worth->alone_until)
 			return JUDGED_AS_BEFORE;
 		worth->alone_until = 0;
 		return JUDGED_ANEW;
 	}
+	if (now < worth->window_at)
+		begin_window(worth, worth->window_at);
 	if (elapsed < WORTH_WINDOW_NS)
 		return JUDGED_AS_BEFORE;
 	is_dear = is_too_dear(worth, elapsed);

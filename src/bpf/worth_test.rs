@@ -109,6 +109,20 @@ fn changed_ways_are_found_out() {
     assert_eq!(worth.pause_ns, 0);
 }
 
+/// A program that waits beside idle CPUs only until there are AVX cores enough.
+#[test]
+fn what_it_takes_to_get_there_is_not_the_price() {
+    let policy = policy::on_cpu(&policy::standard(), 256);
+    for (until, is_alone) in [(100 * MS, false), (900 * MS, true)] {
+        let mut worth = Worth::default();
+        for now in (SECOND..3 * SECOND).step_by(10 * MS as usize) {
+            avx_weigh_wait(&mut worth, if now < SECOND + until { 9 * MS } else { 0 });
+            avx_judge_worth(&mut worth, &policy, now);
+        }
+        assert_eq!(avx_is_left_alone(&worth, 3 * SECOND), is_alone, "{until}");
+    }
+}
+
 /// Each decision is told once: what was decided before is none.
 #[test]
 fn a_pause_begins_once_and_ends_once() {

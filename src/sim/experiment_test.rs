@@ -45,6 +45,13 @@ fn of(variant: &str) -> Variant {
     Variant::named(variant).unwrap()
 }
 
+/// AVX tasks are a third of those that want to run, and so is their part of the machine.
+#[test]
+fn nobody_gets_more_than_a_share_by_avx512() {
+    let outcome = outcome(&named("x265-parsec", 2), &of("default"));
+    assert!((4..=8).contains(&outcome.avx_cores), "{} AVX cores", outcome.avx_cores);
+}
+
 #[test]
 fn a_web_server_loses_by_avx512_what_was_published_and_gets_it_back() {
     let setup = named("nginx", 2);

@@ -32,10 +32,10 @@ pub fn standard() -> avx_policy {
         wait_target_ns: 200 * US,
         grow_dwell_ns: 10 * MS,
         shrink_dwell_ns: 20 * MS,
-        shrink_dwell_max_ns: 2 * S,
+        shrink_dwell_max_ns: 30 * S,
         placement: intf::avx_placement_method_PLACEMENT_PACK.into(),
         return_method: intf::avx_return_method_RETURN_ADAPTIVE.into(),
-        avx_slice_ns: 20 * MS,
+        avx_slice_ns: 3 * MS,
         return_timeout_ns: 20 * MS,
         worthwhile_ns: 100 * US,
         retry_max_ns: S,
@@ -131,8 +131,8 @@ pub static KNOBS: &[Knob] = &[
     knob!(
         "shrink-dwell-max",
         shrink_dwell_max_ns,
-        Time(0..=10 * S),
-        "... and at most, for it doubles where they are soon needed again"
+        Time(0..=60 * S),
+        "... and at most, for it grows where they are soon needed again"
     ),
     knob!(
         "placement",
