@@ -7,6 +7,7 @@ use rand_pcg::rand_core::SeedableRng;
 use serde::Serialize;
 
 use super::comparison::Comparison;
+use super::outcome::Outcome;
 use super::parameters;
 
 /// Factors for each uncertain parameter: anything from half to one and a half of what it is.
@@ -31,12 +32,14 @@ pub struct Spread {
     pub p5: f64,
     /// In the order of the draws.
     pub relative: Vec<f64>,
+    /// The longest of each draw, in which the load changes.
+    pub settle_ms: Vec<f64>,
 }
 
 /// Of comparisons of the same policies.
 pub fn spreads(comparisons: &[Comparison]) -> Vec<Spread> {
     let first = comparisons.first().map_or(&[][..], |first| &first.outcomes);
-    let spread = |(n, it): (usize, &super::outcome::Outcome)| {
+    let spread = |(n, it): (usize, &Outcome)| {
         let relative: Vec<f64> = comparisons
             .iter()
             .filter_map(|comparison| comparison.relative(comparison.outcomes.get(n)?))
@@ -47,9 +50,14 @@ pub fn spreads(comparisons: &[Comparison]) -> Vec<Spread> {
             median: percentile(&relative, 0.5),
             p5: percentile(&relative, 0.05),
             relative,
+            settle_ms: comparisons.iter().filter_map(|it| longest(it.outcomes.get(n)?)).collect(),
         }
     };
     first.iter().enumerate().map(spread).collect()
+}
+
+fn longest(outcome: &Outcome) -> Option<f64> {
+    outcome.settle_ms.iter().copied().max_by(f64::total_cmp)
 }
 
 /// The one that so many are below.
@@ -83,46 +91,84 @@ pub fn partitions(nr_cpus: usize, nr_sockets: usize) -> Vec<Vec<String>> {
     all
 }
 
+/// What was done, by what is done without AVX-512.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Score {
+    /// In all.
+    pub work: f64,
+    /// The geometric mean of what each group of threads has done: who starves one of them to feed
+    /// the others gains nothing by it.
+    pub balance: f64,
+}
+
+impl Score {
+    pub fn of(outcome: &Outcome, reference: &Outcome) -> Self {
+        let rates = |of: &Outcome| of.groups.iter().map(|it| it.requests_per_s).collect::<Vec<_>>();
+        let whole = reference.work;
+        Self {
+            work: if whole > 0.0 { outcome.work / whole } else { 0.0 },
+            balance: balance(&rates(outcome), &rates(reference)),
+        }
+    }
+}
+
+/// Groups that do nothing without AVX-512 either do not count.
+fn balance(done: &[f64], whole: &[f64]) -> f64 {
+    let counted = done.iter().zip(whole).filter(|(_, whole)| **whole > 0.0);
+    let logarithms: Vec<f64> = counted.map(|(done, whole)| (done / whole).ln()).collect();
+    (logarithms.iter().sum::<f64>() / logarithms.len().max(1) as f64).exp()
+}
+
 /// The default policy beside the best static partition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Best {
     pub workload: String,
-    /// By the work without AVX-512.
-    pub default: f64,
-    pub best: f64,
+    pub default: Score,
+    /// The most that any of the partitions has of either.
+    pub best: Score,
+    /// With which it has the most work, and the best balance.
     pub settings: Vec<String>,
+    pub balanced_settings: Vec<String>,
     /// What the default policy does, by the best.
     pub default_by_best: f64,
+    pub default_by_best_balance: f64,
     /// Of all that were tried, the best ones first.
     pub tried: Vec<Tried>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tried {
-    pub relative: f64,
+    pub score: Score,
     pub settings: Vec<String>,
 }
 
-/// From what the reference, the default policy and the policies tried have done.
-pub fn best(workload: &str, reference: f64, default: f64, tried: &[(Vec<String>, f64)]) -> Best {
-    let by = |work: f64, whole: f64| if whole > 0.0 { work / whole } else { 0.0 };
+/// From what the default policy and the policies tried have done.
+pub fn best(workload: &str, default: Score, tried: &[(Vec<String>, Score)]) -> Best {
+    let by = |done: f64, whole: f64| if whole > 0.0 { done / whole } else { 0.0 };
     let mut tried: Vec<Tried> = tried
         .iter()
-        .map(|(settings, work)| Tried {
-            relative: by(*work, reference),
-            settings: settings.clone(),
-        })
+        .map(|(settings, score)| Tried { score: *score, settings: settings.clone() })
         .collect();
-    tried.sort_by(|a, b| b.relative.total_cmp(&a.relative));
-    let first = tried.first().cloned();
-    let best = first.as_ref().map_or(0.0, |it| it.relative);
-    let default = by(default, reference);
+    tried.sort_by(|a, b| b.score.work.total_cmp(&a.score.work));
+    let most = tried.first();
+    // Of several that are alike, the one with the most work.
+    let balanced = tried.iter().reduce(|a, b| match b.score.balance > a.score.balance {
+        true => b,
+        false => a,
+    });
+    let settings = |of: Option<&Tried>| of.map_or(Vec::new(), |it| it.settings.clone());
+    let best = Score {
+        work: most.map_or(0.0, |it| it.score.work),
+        balance: balanced.map_or(0.0, |it| it.score.balance),
+    };
     Best {
         workload: workload.to_owned(),
         default,
         best,
-        settings: first.map_or(Vec::new(), |it| it.settings),
-        default_by_best: by(default, best),
+        settings: settings(most),
+        balanced_settings: settings(balanced),
+        default_by_best: by(default.work, best.work),
+        default_by_best_balance: by(default.balance, best.balance),
         tried,
     }
 }
@@ -152,10 +198,23 @@ mod tests {
 
     #[test]
     fn the_best_is_the_one_that_does_most() {
-        let tried = [(vec!["a".to_owned()], 5.0), (vec!["b".to_owned()], 8.0)];
-        let best = best("w", 10.0, 6.0, &tried);
-        assert_eq!((best.default, best.best, best.settings), (0.6, 0.8, vec!["b".to_owned()]));
+        let score = |work, balance| Score { work, balance };
+        let named = |name: &str| vec![name.to_owned()];
+        let tried = [(named("a"), score(0.5, 0.9)), (named("b"), score(0.8, 0.3))];
+        let best = best("w", score(0.6, 0.45), &tried);
+        assert_eq!((best.settings, best.balanced_settings), (named("b"), named("a")));
+        assert_eq!(best.best, score(0.8, 0.9));
         assert!((best.default_by_best - 0.75).abs() < 1e-9);
+        assert!((best.default_by_best_balance - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn who_starves_some_to_feed_others_gains_no_balance() {
+        assert!((balance(&[200.0, 5.0], &[100.0, 10.0]) - 1.0).abs() < 1e-9);
+        assert!(
+            (balance(&[150.0, 50.0, 0.0], &[100.0, 100.0, 0.0]) - 0.75_f64.sqrt()).abs() < 1e-9
+        );
+        assert_eq!(balance(&[1.0, 0.0], &[1.0, 1.0]), 0.0);
     }
 
     #[test]

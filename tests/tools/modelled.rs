@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Figures of `make bench` that come from the simulator's models.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
+use std::sync::Mutex;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
 use super::results::Figure;
@@ -64,7 +66,7 @@ const FIGURES: &[Modelled] = &[
         name: "sim.null_model_ratio",
         unit: "of left alone, modelled",
         bar: Bar::Within(0.99, 1.01),
-        measure: || ratio(&["run", "nginx", "--model=ice-lake"], "default", "alone", "/work"),
+        measure: null_model_ratio,
     },
     Modelled {
         name: "sim.x264_ratio",
@@ -100,7 +102,79 @@ const FIGURES: &[Modelled] = &[
         name: "sim.vs_best_static_min",
         unit: "of the best, modelled",
         bar: Bar::AtLeast(0.995),
-        measure: vs_best_static_min,
+        measure: || vs_best_static("/default_by_best"),
+    },
+    Modelled {
+        name: "sim.vs_best_static_balance",
+        unit: "of the best, modelled",
+        bar: Bar::AtLeast(0.995),
+        measure: || vs_best_static("/default_by_best_balance"),
+    },
+    Modelled {
+        name: "sim.role_changes_10s",
+        unit: "in 10 s after 30 s, modelled",
+        bar: Bar::AtMost(1.0),
+        measure: role_changes,
+    },
+    Modelled {
+        name: "sim.draws_nginx_default_median",
+        unit: "of scalar, modelled",
+        bar: Bar::AtLeast(0.992),
+        measure: || Ok(median(&drawn(&["nginx"], "default", "off")?)),
+    },
+    Modelled {
+        name: "sim.draws_nginx_default_p5",
+        unit: "of scalar, modelled",
+        bar: Bar::AtLeast(0.992),
+        measure: || Ok(low(&drawn(&["nginx"], "default", "off")?)),
+    },
+    Modelled {
+        name: "sim.draws_null_model_median",
+        unit: "of left alone, modelled",
+        bar: Bar::Within(0.99, 1.01),
+        measure: || farthest_of_null_models(median),
+    },
+    Modelled {
+        name: "sim.draws_null_model_p5",
+        unit: "of left alone, modelled",
+        bar: Bar::Within(0.99, 1.01),
+        measure: || farthest_of_null_models(low),
+    },
+    Modelled {
+        name: "sim.draws_x264_median",
+        unit: "of left alone, modelled",
+        bar: Bar::AtLeast(0.99),
+        measure: || Ok(median(&drawn(&["x264"], "default", "alone")?)),
+    },
+    Modelled {
+        name: "sim.draws_x264_p5",
+        unit: "of left alone, modelled",
+        bar: Bar::AtLeast(0.99),
+        measure: || Ok(low(&drawn(&["x264"], "default", "alone")?)),
+    },
+    Modelled {
+        name: "sim.draws_step_settle_ms_median",
+        unit: "ms, modelled",
+        bar: Bar::AtMost(50.0),
+        measure: || Ok(median(&drawn_settle_ms()?)),
+    },
+    Modelled {
+        name: "sim.draws_step_settle_ms_p95",
+        unit: "ms, modelled",
+        bar: Bar::AtMost(50.0),
+        measure: || Ok(high(&drawn_settle_ms()?)),
+    },
+    Modelled {
+        name: "sim.draws_vs_best_static_median",
+        unit: "of the best, modelled",
+        bar: Bar::AtLeast(0.995),
+        measure: || least_of_full_loads(median),
+    },
+    Modelled {
+        name: "sim.draws_vs_best_static_p5",
+        unit: "of the best, modelled",
+        bar: Bar::AtLeast(0.995),
+        measure: || least_of_full_loads(low),
     },
     Modelled {
         name: "fair.avx512_unfairness_off",
@@ -243,11 +317,122 @@ fn step_settle_ms() -> Result<f64> {
     times.iter().filter_map(Value::as_f64).max_by(f64::total_cmp).context("no step was seen")
 }
 
-fn vs_best_static_min() -> Result<f64> {
-    let found = sim(&[&["sweep", "static"], &FULL_LOAD[..]].concat())?;
-    let all = found.as_array().context("no workloads")?;
-    let ratios = all.iter().filter_map(|it| it["default_by_best"].as_f64());
-    ratios.min_by(f64::total_cmp).context("nothing was tried")
+/// Of all workloads the one where the default policy is the farthest from it.
+fn vs_best_static(what: &str) -> Result<f64> {
+    let ratios = partitions()?.iter().filter_map(|it| it.pointer(what)?.as_f64()).collect();
+    least(ratios)
+}
+
+fn partitions() -> Result<Vec<Value>> {
+    let found = once(&[&["sweep", "static"], &FULL_LOAD[..]].concat())?;
+    Ok(found.as_array().context("no workloads")?.clone())
+}
+
+/// Processors whose clock does not depend on wide vectors.
+const NULL_MODELS: [&str; 3] = ["--model=ice-lake", "--model=sapphire-rapids", "--model=zen4"];
+
+fn null_model_ratio() -> Result<f64> {
+    let ratios =
+        NULL_MODELS.map(|model| ratio(&["run", "nginx", model], "default", "alone", "/work"));
+    farthest(ratios.into_iter().collect::<Result<_>>()?)
+}
+
+fn farthest_of_null_models(of: fn(&[f64]) -> f64) -> Result<f64> {
+    let drawn = NULL_MODELS.map(|model| Ok(of(&drawn(&["nginx", model], "default", "alone")?)));
+    farthest(drawn.into_iter().collect::<Result<_>>()?)
+}
+
+/// From 1.
+fn farthest(ratios: Vec<f64>) -> Result<f64> {
+    let distance = |ratio: &f64| (ratio - 1.0).abs();
+    let nearest_first = |a: &f64, b: &f64| distance(a).total_cmp(&distance(b));
+    ratios.into_iter().max_by(nearest_first).context("there are no models")
+}
+
+fn least(ratios: Vec<f64>) -> Result<f64> {
+    ratios.into_iter().min_by(f64::total_cmp).context("nothing was tried")
+}
+
+/// How often a CPU changes its role once the policy has learnt what there is to learn, under any
+/// full load.
+fn role_changes() -> Result<f64> {
+    let mut most = 0;
+    for workload in FULL_LOAD {
+        let found = sim(&["run", workload, "--policy=default", "--seconds=40"])?;
+        let sizes = outcome(&found, "default")?["avx_cores_over_time"].as_array().cloned();
+        let sizes = sizes.context("there is no course of AVX cores")?;
+        let is_late = |it: &&Value| it[0].as_f64().is_some_and(|ms| ms >= 30_000.0);
+        most = most.max(sizes.iter().filter(is_late).count());
+    }
+    Ok(most as f64)
+}
+
+/// Each of two policies with 200 draws of what nobody knows well, in something that both have.
+fn drawn(arguments: &[&str], policy: &str, by: &str) -> Result<Vec<f64>> {
+    let policies = [policy, by].map(|name| format!("--policy={name}"));
+    let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
+    let found = once(&[&["sweep", "draws"], arguments, &policies].concat())?;
+    let [ours, theirs] = [0, 1].map(|n| numbers(&found[0]["policies"][n]["relative"]));
+    Ok(ours?.into_iter().zip(theirs?).map(|(ours, theirs)| ours / theirs).collect())
+}
+
+fn drawn_settle_ms() -> Result<Vec<f64>> {
+    let arguments = ["sweep", "draws", "steps", "--seconds=6", "--policy=default"];
+    numbers(&once(&arguments)?[0]["policies"][0]["settle_ms"])
+}
+
+/// With the partition that is the best without any draw.
+fn least_of_full_loads(of: fn(&[f64]) -> f64) -> Result<f64> {
+    let mut ratios = Vec::new();
+    for best in partitions()? {
+        let workload = best["workload"].as_str().context("a workload has a name")?;
+        let settings = best["settings"].as_array().context("a partition has settings")?;
+        let settings = settings.iter().filter_map(|it| Some(format!("--set={}", it.as_str()?)));
+        let settings: Vec<String> = settings.collect();
+        let arguments: Vec<&str> =
+            [workload].into_iter().chain(settings.iter().map(String::as_str)).collect();
+        ratios.push(of(&drawn(&arguments, "default", "set")?));
+    }
+    least(ratios)
+}
+
+fn numbers(list: &Value) -> Result<Vec<f64>> {
+    let list = list.as_array().context("there is no list of numbers")?;
+    let numbers: Vec<f64> = list.iter().filter_map(Value::as_f64).collect();
+    ensure!(!numbers.is_empty() && numbers.len() == list.len(), "a number is missing");
+    Ok(numbers)
+}
+
+fn median(numbers: &[f64]) -> f64 {
+    percentile(numbers, 0.5)
+}
+
+fn low(numbers: &[f64]) -> f64 {
+    percentile(numbers, 0.05)
+}
+
+fn high(numbers: &[f64]) -> f64 {
+    percentile(numbers, 0.95)
+}
+
+/// The one that so many are below.
+fn percentile(numbers: &[f64], share: f64) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[((sorted.len() as f64 * share) as usize).min(sorted.len() - 1)]
+}
+
+/// Two figures of the same sweep need it once.
+fn once(arguments: &[&str]) -> Result<Value> {
+    static FOUND: Mutex<BTreeMap<String, Value>> = Mutex::new(BTreeMap::new());
+    let key = arguments.join(" ");
+    let known = FOUND.lock().ok().and_then(|found| found.get(&key).cloned());
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let found = sim(arguments)?;
+    FOUND.lock().map_err(|_| anyhow!("another figure has failed"))?.insert(key, found.clone());
+    Ok(found)
 }
 
 /// In a second of a CPU, which it need not have had to itself.

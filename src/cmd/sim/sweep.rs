@@ -3,15 +3,15 @@
 
 use std::fmt::Write;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::jobs;
 use super::machine::Machine;
+use super::run::variants;
 use crate::cmd::{print, print_json};
-use crate::sim::comparison::Comparison;
-use crate::sim::sweep::{self, Best, Spread};
+use crate::sim::sweep::{self, Best, Score, Spread};
 use crate::sim::workload::Workload;
 
 #[derive(Debug, Subcommand)]
@@ -25,6 +25,14 @@ pub enum Command {
         /// How many times.
         #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10000))]
         draws: u16,
+
+        /// Under this policy, as for "sim run"; may be given several times.
+        #[arg(long = "policy", value_name = "NAME")]
+        policies: Vec<String>,
+
+        /// Under the default policy with this knob turned; may be given several times.
+        #[arg(long = "set", value_name = "KNOB=VALUE")]
+        settings: Vec<String>,
     },
     /// Look for the best static partition, and measure the default policy by it.
     Static {
@@ -92,12 +100,18 @@ struct Drawn {
 
 pub fn run(command: &Command) -> Result<()> {
     match command {
-        Command::Draws { common, draws } => draw(common, *draws),
+        Command::Draws { common, draws, policies, settings } => {
+            variants(policies, settings)?;
+            let named = policies.iter().map(|name| format!("--policy={name}"));
+            let set = settings.iter().map(|setting| format!("--set={setting}"));
+            draw(common, *draws, &named.chain(set).collect::<Vec<_>>())
+        }
         Command::Static { common } => partition(common),
     }
 }
 
-fn draw(common: &Common, nr: u16) -> Result<()> {
+/// `chosen` is what a run is to be told of policies.
+fn draw(common: &Common, nr: u16, chosen: &[String]) -> Result<()> {
     common.check()?;
     let seed = common.machine.seed;
     let factors = sweep::draws(nr.into(), seed);
@@ -106,6 +120,7 @@ fn draw(common: &Common, nr: u16) -> Result<()> {
         let job = |(n, factors): (u64, &Vec<String>)| {
             let mut arguments = common.arguments(workload, seed.wrapping_add(n));
             arguments.extend(factors.iter().map(|factor| format!("--scale={factor}")));
+            arguments.extend_from_slice(chosen);
             arguments
         };
         let jobs: Vec<Vec<String>> = (0..).zip(&factors).map(job).collect();
@@ -166,11 +181,13 @@ fn best(common: &Common, workload: &str) -> Result<Best> {
     }));
     let comparisons = jobs::all(&jobs, jobs::run)?;
     let (first, others) = comparisons.split_first().context("there was no run")?;
-    let work = |comparison: &Comparison, policy| comparison.named(policy).map_or(0.0, |it| it.work);
-    let tried: Vec<(Vec<String>, f64)> =
-        partitions.into_iter().zip(others.iter().map(|other| work(other, "set"))).collect();
-    ensure!(work(first, "off") > 0.0, "{workload}: nothing was done: simulate for longer");
-    Ok(sweep::best(workload, work(first, "off"), work(first, "default"), &tried))
+    let (Some(off), Some(default)) = (first.named("off"), first.named("default")) else {
+        bail!("a policy is missing");
+    };
+    ensure!(off.work > 0.0, "{workload}: nothing was done: simulate for longer");
+    let scores = others.iter().filter_map(|other| Some(Score::of(other.named("set")?, off)));
+    let tried: Vec<(Vec<String>, Score)> = partitions.into_iter().zip(scores).collect();
+    Ok(sweep::best(workload, Score::of(default, off), &tried))
 }
 
 fn static_table(best: &Best) -> Result<String> {
@@ -179,13 +196,20 @@ fn static_table(best: &Best) -> Result<String> {
         best.workload,
         best.tried.len()
     );
+    writeln!(text, "{:>9} {:>9}", "work", "balance")?;
     for it in best.tried.iter().take(3) {
-        writeln!(text, "{:9.4}  {}", it.relative, it.settings.join(" "))?;
+        write_score(&mut text, it.score, &it.settings.join(" "))?;
     }
-    writeln!(
-        text,
-        "{:9.4}  the default policy, {:.4} of the best",
-        best.default, best.default_by_best
-    )?;
+    let mut others = best.tried.iter().skip(3);
+    if let Some(it) = others.find(|it| it.settings == best.balanced_settings) {
+        write_score(&mut text, it.score, &it.settings.join(" "))?;
+    }
+    let (work, balance) = (best.default_by_best, best.default_by_best_balance);
+    let says = format!("the default policy, {work:.4} and {balance:.4} of the best");
+    write_score(&mut text, best.default, &says)?;
     Ok(text)
+}
+
+fn write_score(text: &mut String, score: Score, what: &str) -> Result<()> {
+    Ok(writeln!(text, "{:9.4} {:9.4}  {what}", score.work, score.balance)?)
 }
