@@ -46,7 +46,7 @@ pub struct Worth {
 /// What the model goes by beside what was seen.
 pub struct Circumstances {
     pub tier: avx_tier,
-    /// The default policy, with what the one in force says of the processor.
+    /// The default policy, with what the one in force says of this processor.
     pub policy: avx_policy,
     /// AVX cores come in so many CPUs at once.
     pub granule: u64,
@@ -187,8 +187,13 @@ impl fmt::Display for Prospect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::policy::standard;
+    use crate::agent::policy::{self, on_cpu};
     use proptest::prelude::*;
+
+    /// On a processor that loses a quarter of its clock.
+    fn standard() -> avx_policy {
+        on_cpu(&policy::standard(), 256)
+    }
 
     /// 8 CPUs, half busy, of whose looks so many thousandths saw AVX work, and work beside it.
     fn seen(wide: u64, beside: u64) -> Metrics {

@@ -348,7 +348,8 @@ impl<'a> Scheduler<'a> {
         let is_only_observed =
             in_force.policy.avx_cores_for == u64::from(intf::avx_served_SERVED_NOBODY);
         let granule = self.places.values().map(|place| place.core_cpus).max().unwrap_or(1);
-        let at = Circumstances::new(self.tier.kind, &in_force.policy, granule.into());
+        let on_this_cpu = policy::on_cpu(&in_force.policy, self.licence_drop);
+        let at = Circumstances::new(self.tier.kind, &on_this_cpu, granule.into());
         is_only_observed.then(|| prospect(&counted.since(&self.counted_before), &at))
     }
 
