@@ -617,7 +617,10 @@ static void goes_to_others(void)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 
-	if (cctx && cctx->runs_avx)
+	if (!cctx)
+		return;
+	set_misused(cctx, false);
+	if (cctx->runs_avx)
 		runs_as(NULL, NULL, cctx, false, scx_bpf_now());
 }
 

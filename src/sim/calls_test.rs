@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::engine::{Program, Step};
 use super::engine_test::machine;
 use super::kernel::Task;
 use super::model::Kind;
+use super::program::{Program, Step};
 use crate::bpf::intf::{avx_tier_AVX_TIER_HINTS, avx_tier_AVX_TIER_OBSERVE};
 
 #[path = "../../tests/calls/scenes.rs"]

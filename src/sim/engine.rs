@@ -15,110 +15,7 @@ use super::channels::{Channel, Channels};
 use super::kernel::{BEGIN_NS, Code, Kernel, Task};
 use super::machine::Place;
 use super::model::Kind;
-
-/// What is hidden of it, as code: one instruction of it. All that is light and of 256 bits is taken
-/// to be the C library's string functions, which have the encoding of AVX-512.
-fn code_of(kind: Kind) -> Option<&'static Code> {
-    // vpaddq of ymm16 to ymm18, and of zmm0 to zmm2.
-    const EVEX256: Code = *b"\x62\xa1\xf5\x20\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
-    const EVEX512: Code = *b"\x62\xf1\xf5\x48\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
-    match kind {
-        Kind::Scalar | Kind::Heavy256 => None,
-        Kind::Light256 => Some(&EVEX256),
-        Kind::Light512 | Kind::Heavy512 => Some(&EVEX512),
-    }
-}
-
-/// Where the tick finds what runs: of wide code, one sample in four is heavy arithmetic if it has
-/// that, another one is light, and the others are what is between them. All programs call the C
-/// library's string functions now and then.
-fn sample_of(kind: Option<Kind>, nth: u64) -> &'static Code {
-    const SCALAR: Code = *b"\x48\x01\xd8\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
-    // vmulpd of ymm0 to ymm2, vpaddq of the same, vmulpd and vpaddq of zmm0 to zmm2.
-    const HEAVY256: Code = *b"\xc5\xf5\x59\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
-    const LIGHT256: Code = *b"\xc5\xf5\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
-    const HEAVY512: Code = *b"\x62\xf1\xf5\x48\x59\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
-    const LIGHT512: Code = *b"\x62\xf1\xf5\x48\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
-    match (kind, nth % 4) {
-        (None, _) | (Some(_), 2..) => &SCALAR,
-        (Some(Kind::Heavy512), 0) => &HEAVY512,
-        (Some(Kind::Heavy512 | Kind::Light512), _) => &LIGHT512,
-        (Some(Kind::Heavy256), 0) => &HEAVY256,
-        (Some(Kind::Heavy256 | Kind::Light256 | Kind::Scalar), _) => &LIGHT256,
-    }
-}
-
-fn is_wide(kind: Kind) -> bool {
-    matches!(kind, Kind::Light512 | Kind::Heavy512)
-}
-
-/// What a program does next.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step {
-    /// So many nanoseconds of work.
-    Work(Kind, f64),
-    Syscall,
-    Sleep(u64),
-    /// Lets others run first, in a system call that does not end with that.
-    Yield,
-    /// For something to come through the channel.
-    Wait(Channel),
-    /// Through the channel, after so many nanoseconds.
-    Send(Channel, u64),
-    /// Ends, and leaves the program to another task, which begins.
-    Succeed,
-    Exit,
-}
-
-/// What a thread executes.
-pub trait Program {
-    fn next(&mut self, now: u64) -> Step;
-
-    /// What it waited for has come, and was sent at that time.
-    fn received(&mut self, _sent_at: u64) {}
-
-    /// The share of the footprint that the work uses which was given last.
-    fn uses(&self) -> f64 {
-        1.0
-    }
-}
-
-/// Sends from outside of the machine.
-pub trait Source {
-    /// When it sends next, and through which channel; None if it is done.
-    fn next(&mut self) -> Option<(u64, Channel)>;
-}
-
-/// Whose process a new task is in, what it counts for, and what it uses again and again.
-#[derive(Clone, Copy, Debug)]
-pub struct Home {
-    /// The first task of the process, unless this is it.
-    pub process: Option<Task>,
-    pub weight: u32,
-    pub cgroup: u64,
-    pub footprint: Footprint,
-}
-
-/// How fast CPUs are.
-pub trait Hardware {
-    /// From now on the CPU executes this, or idles.
-    fn run(&mut self, cpu: u32, what: Option<Kind>);
-    /// Work done in a nanosecond.
-    fn rate(&self, cpu: u32) -> f64;
-    /// The share of its speed that a CPU loses to licences.
-    fn loses(&self, _cpu: u32) -> f64 {
-        0.0
-    }
-    /// When rates change next, if nobody calls run().
-    fn next_change(&self) -> Option<u64>;
-    fn advance(&mut self, to: u64);
-    /// A CPU whose rate changed and which was not told of yet.
-    fn take_changed(&mut self) -> Option<u32>;
-    /// Where the CPU is, which is about caches here.
-    fn place(&self, cpu: u32) -> Place {
-        Place { core: cpu as usize, llc: 0, socket: 0 }
-    }
-}
+use super::program::{Hardware, Home, Program, Source, Step, sample_of};
 
 /// What the kernel itself takes, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +41,7 @@ pub const COSTS: Costs = Costs {
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+pub(super) enum Event {
     /// What is under way on a CPU is done, if its plan is still this one.
     Done {
         cpu: u32,
@@ -159,17 +56,22 @@ enum Event {
         source: usize,
         channel: Channel,
     },
+    /// A realtime task is done there.
+    Give(u32),
+    /// The scheduler goes, and is loaded again.
+    Eject,
+    Load,
 }
 
-struct Thread {
-    program: Box<dyn Program>,
-    step: Option<Step>,
+pub(super) struct Thread {
+    pub(super) program: Box<dyn Program>,
+    pub(super) step: Option<Step>,
     /// Of the step, and of what the kernel does before it goes on.
-    work_left: f64,
-    kernel_left: f64,
+    pub(super) work_left: f64,
+    pub(super) kernel_left: f64,
     /// Time that it waits for its caches before.
     stall_left: f64,
-    home: Home,
+    pub(super) home: Home,
     /// By kind.
     done: Work,
     clocked: Clocked,
@@ -199,22 +101,22 @@ struct Cpu {
 }
 
 pub struct Engine<H> {
-    kernel: Kernel,
+    pub(super) kernel: Kernel,
     hardware: H,
-    costs: Costs,
-    now: u64,
+    pub(super) costs: Costs,
+    pub(super) now: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     nr_events: u64,
     cpus: Vec<Cpu>,
-    threads: BTreeMap<Task, Thread>,
-    channels: Channels,
-    caches: Caches<Task>,
+    pub(super) threads: BTreeMap<Task, Thread>,
+    pub(super) channels: Channels,
+    pub(super) caches: Caches<Task>,
     sources: Vec<Box<dyn Source>>,
     /// Moves between CPUs by tasks that are gone.
-    past_moves: u64,
-    past_ran: u64,
+    pub(super) past_moves: u64,
+    pub(super) past_ran: u64,
     /// Work that programs gave to CPUs.
-    given: f64,
+    pub(super) given: f64,
     /// What the next sample of code is drawn from.
     dice: u64,
 }
@@ -356,7 +258,7 @@ impl<H: Hardware> Engine<H> {
         self.past_ran + self.threads.keys().map(|task| self.kernel.ran(*task)).sum::<u64>()
     }
 
-    fn at(&mut self, when: u64, event: Event) {
+    pub(super) fn at(&mut self, when: u64, event: Event) {
         self.nr_events += 1;
         self.events.push(Reverse((when, self.nr_events, event)));
     }
@@ -370,7 +272,7 @@ impl<H: Hardware> Engine<H> {
                 self.kernel.run_timers();
                 self.settle_resched(None);
             } else if let Some(event) = self.pop_due() {
-                self.happen(event);
+                self.happen(event)?;
             }
             self.kernel.check()?;
         }
@@ -391,6 +293,12 @@ impl<H: Hardware> Engine<H> {
     fn next_time(&self) -> Option<u64> {
         let event = self.events.peek().map(|Reverse((at, ..))| *at);
         [event, self.kernel.next_timer(), self.hardware.next_change()].into_iter().flatten().min()
+    }
+
+    /// For how long a task waits for a CPU.
+    pub fn longest_wait(&self) -> u64 {
+        let since = self.threads.keys().filter_map(|task| self.kernel.waits_since(*task));
+        since.map(|since| self.now - since).max().unwrap_or(0)
     }
 
     /// The kernel's watchdog would not wait for longer.
@@ -416,7 +324,7 @@ impl<H: Hardware> Engine<H> {
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: Event) -> Result<()> {
         match event {
             Event::Done { cpu, plan } if self.cpus[cpu as usize].plan == plan => self.go_on(cpu),
             Event::Done { .. } => {}
@@ -437,11 +345,15 @@ impl<H: Hardware> Engine<H> {
                 self.send(channel, None);
                 self.ask_source(source);
             }
+            Event::Give(cpu) => self.give_cpu(cpu),
+            Event::Eject => self.eject(),
+            Event::Load => self.load()?,
         }
+        Ok(())
     }
 
     /// Whoever waits for it wakes up; an interrupt from outside comes where the task is.
-    fn send(&mut self, channel: Channel, waker: Option<u32>) {
+    pub(super) fn send(&mut self, channel: Channel, waker: Option<u32>) {
         let Some(task) = self.channels.send(channel, self.now) else { return };
         if let Some(thread) = self.threads.get_mut(&task) {
             thread.program.received(self.now);
@@ -451,7 +363,7 @@ impl<H: Hardware> Engine<H> {
     }
 
     /// CPUs that are to schedule do so: `here` at once, the others when they hear of it.
-    fn settle_resched(&mut self, here: Option<u32>) {
+    pub(super) fn settle_resched(&mut self, here: Option<u32>) {
         while let Some(cpu) = self.kernel.take_resched() {
             if here == Some(cpu) {
                 self.schedule(cpu);
@@ -469,7 +381,7 @@ impl<H: Hardware> Engine<H> {
     }
 
     /// Another task may run on the CPU now, or none.
-    fn switched(&mut self, cpu: u32) {
+    pub(super) fn switched(&mut self, cpu: u32) {
         let task = self.kernel.current(cpu);
         if task == self.cpus[cpu as usize].running {
             return;
@@ -483,7 +395,7 @@ impl<H: Hardware> Engine<H> {
     }
 
     /// What is missing here of what the present work uses.
-    fn fetch(&mut self, cpu: u32) {
+    pub(super) fn fetch(&mut self, cpu: u32) {
         let Some(task) = self.cpus[cpu as usize].running else { return };
         let Some(thread) = self.threads.get_mut(&task) else { return };
         if thread.work_left > 0.0 {
@@ -493,7 +405,7 @@ impl<H: Hardware> Engine<H> {
     }
 
     /// Tells the hardware what the CPU does now.
-    fn execute(&mut self, cpu: u32) {
+    pub(super) fn execute(&mut self, cpu: u32) {
         let what = self.running(cpu).map(|(_, thread)| match thread.step {
             Some(Step::Work(kind, _)) if thread.kernel_left <= 0.0 => kind,
             _ => Kind::Scalar,
@@ -504,7 +416,7 @@ impl<H: Hardware> Engine<H> {
         self.plan(cpu);
     }
 
-    fn running(&mut self, cpu: u32) -> Option<(Task, &mut Thread)> {
+    pub(super) fn running(&mut self, cpu: u32) -> Option<(Task, &mut Thread)> {
         let task = self.cpus[cpu as usize].running?;
         self.threads.get_mut(&task).map(|thread| (task, thread))
     }
@@ -520,7 +432,7 @@ impl<H: Hardware> Engine<H> {
         sample_of(executes, nth)
     }
 
-    fn bring_up_to_date(&mut self, cpu: u32) {
+    pub(super) fn bring_up_to_date(&mut self, cpu: u32) {
         let now = self.now;
         let it = &mut self.cpus[cpu as usize];
         let (mut passed, rate) = ((now - it.at) as f64, it.rate);
@@ -561,95 +473,6 @@ impl<H: Hardware> Engine<H> {
             self.at(when, Event::Done { cpu, plan });
         }
     }
-
-    /// What was under way on the CPU is done.
-    fn go_on(&mut self, cpu: u32) {
-        self.bring_up_to_date(cpu);
-        let (now, mut given) = (self.now, 0.0);
-        let Some((task, thread)) = self.running(cpu) else { return };
-        if thread.kernel_left <= ALMOST_NOTHING {
-            thread.kernel_left = 0.0;
-            if thread.step.is_none() || thread.work_left <= ALMOST_NOTHING {
-                let step = thread.program.next(now);
-                thread.step = Some(step);
-                thread.work_left = if let Step::Work(_, work) = step { work } else { 0.0 };
-                given = thread.work_left;
-            }
-            let step = thread.step;
-            self.given += given;
-            self.begin(cpu, task, step);
-        }
-        if self.kernel.current(cpu) == Some(task) {
-            self.execute(cpu);
-        }
-    }
-
-    /// The step is under way from now on; what the kernel has to do with it happens at once.
-    fn begin(&mut self, cpu: u32, task: Task, step: Option<Step>) {
-        match step {
-            Some(Step::Work(kind, _)) => {
-                self.fetch(cpu);
-                self.kernel.set_wide_registers(task, is_wide(kind));
-                if let Some(code) = code_of(kind).filter(|_| self.kernel.is_hidden_from(task)) {
-                    self.kernel.fault(cpu, code);
-                    self.charge(task, self.costs.fault);
-                }
-            }
-            Some(Step::Syscall) => {
-                self.kernel.syscall(cpu);
-                self.charge(task, self.costs.syscall);
-            }
-            Some(Step::Sleep(ns)) => {
-                self.kernel.block(cpu);
-                self.at(self.now + ns, Event::Wake(task));
-                self.switched(cpu);
-            }
-            Some(Step::Yield) => self.kernel.let_others_run(cpu),
-            Some(Step::Wait(channel)) => self.wait(cpu, task, channel),
-            Some(Step::Send(channel, 0)) => self.send(channel, Some(cpu)),
-            Some(Step::Send(channel, ns)) => self.at(self.now + ns, Event::Send(channel, cpu)),
-            Some(Step::Succeed) => {
-                if let Some(thread) = self.exit(cpu, task) {
-                    self.spawn_in(thread.program, thread.home);
-                }
-            }
-            Some(Step::Exit) => {
-                self.exit(cpu, task);
-            }
-            None => {}
-        }
-        self.settle_resched(Some(cpu));
-    }
-
-    fn wait(&mut self, cpu: u32, task: Task, channel: Channel) {
-        match self.channels.take(channel, task) {
-            Some(sent_at) => {
-                if let Some(thread) = self.threads.get_mut(&task) {
-                    thread.program.received(sent_at);
-                }
-            }
-            None => {
-                self.kernel.block(cpu);
-                self.switched(cpu);
-            }
-        }
-    }
-
-    fn exit(&mut self, cpu: u32, task: Task) -> Option<Thread> {
-        self.kernel.block(cpu);
-        self.switched(cpu);
-        self.past_moves += self.kernel.moves(task);
-        self.past_ran += self.kernel.ran(task);
-        self.kernel.exit(task);
-        self.caches.forget(task);
-        self.threads.remove(&task)
-    }
-
-    fn charge(&mut self, task: Task, ns: f64) {
-        if let Some(thread) = self.threads.get_mut(&task) {
-            thread.kernel_left += ns;
-        }
-    }
 }
 
 impl<H> Drop for Engine<H> {
@@ -659,6 +482,3 @@ impl<H> Drop for Engine<H> {
         }
     }
 }
-
-/// Less than this is due to rounding.
-const ALMOST_NOTHING: f64 = 1e-3;

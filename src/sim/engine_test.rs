@@ -4,9 +4,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::caches::Footprint;
-use super::engine::{COSTS, Engine, Hardware, Home, Program, Step};
+use super::engine::{COSTS, Engine};
+use super::hardware::Steady;
 use super::kernel::{BEGIN_NS, Kernel, MASK_WORDS, Task};
 use super::model::{Kind, UNKNOWN_CLOCKS};
+use super::program::{Home, Program, Step};
 use crate::agent::policy;
 use crate::bpf::intf::{
     avx_boundary_BOUNDARY_SYSCALL, avx_cause_CAUSE_FAULT, avx_cpu_stats, avx_event,
@@ -19,23 +21,6 @@ use crate::bpf::intf::{
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
 const SECOND: u64 = 1000 * MS;
-
-/// CPUs that are always at their best.
-pub struct Steady;
-
-impl Hardware for Steady {
-    fn run(&mut self, _cpu: u32, _what: Option<Kind>) {}
-    fn rate(&self, _cpu: u32) -> f64 {
-        1.0
-    }
-    fn next_change(&self) -> Option<u64> {
-        None
-    }
-    fn advance(&mut self, _to: u64) {}
-    fn take_changed(&mut self) -> Option<u32> {
-        None
-    }
-}
 
 /// A program that does the same steps for ever.
 struct Loop {

@@ -7,12 +7,13 @@ use anyhow::{Context, Result, ensure};
 
 use super::caches::Footprint;
 use super::channels::Channel;
-use super::engine::{Costs, Engine, Home};
+use super::engine::{Costs, Engine};
 use super::hardware::{Modelled, places};
 use super::kernel::{BEGIN_NS, Kernel};
 use super::machine::Topology;
 use super::model::Model;
 use super::outcome::Outcome;
+use super::program::Home;
 use super::record::{Histogram, SharedRecord};
 use super::variant::Variant;
 use super::watch::Watch;

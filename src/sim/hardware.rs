@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::engine::Hardware;
 use super::machine::{Books, Machine, Place, Topology};
 use super::model::{Kind, Model};
+use super::program::Hardware;
 use crate::bpf::intf::avx_topology;
 use crate::bpf::places::name_by_first_cpu;
 
@@ -59,6 +59,23 @@ impl Hardware for Modelled {
 
     fn place(&self, cpu: u32) -> Place {
         self.places[cpu as usize]
+    }
+}
+
+/// CPUs that are always at their best.
+pub struct Steady;
+
+impl Hardware for Steady {
+    fn run(&mut self, _cpu: u32, _what: Option<Kind>) {}
+    fn rate(&self, _cpu: u32) -> f64 {
+        1.0
+    }
+    fn next_change(&self) -> Option<u64> {
+        None
+    }
+    fn advance(&mut self, _to: u64) {}
+    fn take_changed(&mut self) -> Option<u32> {
+        None
     }
 }
 

@@ -23,27 +23,14 @@
 #define SYS_GETPPID 110
 #define NO_DSQ (~0ULL)
 
-struct sim_dsq {
-	struct sim_task *first;
-	struct sim_task *last;
-	u64 id;
-	u32 nr;
-	bool is_made;
-	bool is_local;
-};
-
-struct sim_cpu {
-	struct sim_task *curr; /* NULL while it idles */
-	struct sim_dsq local;
-	bool is_online;
-	bool needs_resched;
-	u32 sibling;
-	struct kernel_cpustat stat;
-};
-
 static struct sim_cpu cpus[SIM_CPUS_MAX];
 static struct sim_dsq dsqs[DSQS_MAX];
+/* The kernel's own, of tasks for which there is no scheduler, or no CPU where it wants them. */
+static struct sim_dsq global;
+static struct sim_task *newest_task;
+static bool is_attached;
 static struct cpumask idle_cpus;
+static struct cpumask idle_cores; /* both CPUs of which idle */
 static u32 nr_cpus;
 static u32 this_cpu;
 static u32 distribute_from;
@@ -289,39 +276,43 @@ const struct cpumask *scx_bpf_get_idle_cpumask(void)
 	return &idle_cpus;
 }
 
+static bool is_core_idle(u32 cpu)
+{
+	u32 sibling = cpus[cpu].sibling;
+
+	return test_cpu(cpu, &idle_cpus) &&
+	       (!cpus[sibling].is_online || test_cpu(sibling, &idle_cpus));
+}
+
+static void set_idle(u32 cpu, bool is_idle)
+{
+	u32 sibling = cpus[cpu].sibling;
+
+	assign_cpu(cpu, &idle_cpus, is_idle);
+	if (sibling == cpu)
+		return;
+	assign_cpu(cpu, &idle_cores, is_core_idle(cpu));
+	assign_cpu(sibling, &idle_cores, is_core_idle(sibling));
+}
+
 bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)
 {
 	bool was_idle = test_cpu(cpu, &idle_cpus);
 
 	if (was_idle)
-		assign_cpu(cpu, &idle_cpus, false);
+		set_idle(cpu, false);
 	return was_idle;
-}
-
-static bool is_core_idle(u32 cpu)
-{
-	return test_cpu(cpu, &idle_cpus) && test_cpu(cpus[cpu].sibling, &idle_cpus);
 }
 
 /* Those of cores all of which idle. */
 const struct cpumask *scx_bpf_get_idle_smtmask(void)
 {
-	static struct cpumask cores;
-
-	for (u32 cpu = 0; cpu < nr_cpus; cpu++)
-		assign_cpu(cpu, &cores, is_core_idle(cpu));
-	return &cores;
+	return &idle_cores;
 }
 
 static s32 pick_idle_core(const struct cpumask *allowed)
 {
-	struct cpumask cores = {};
-
-	for (u32 cpu = next_and(0, allowed, &idle_cpus); cpu < nr_cpus;
-	     cpu = next_and(cpu + 1, allowed, &idle_cpus))
-		if (cpus[cpu].sibling != cpu && is_core_idle(cpu))
-			assign_cpu(cpu, &cores, true);
-	return any_and_distribute(&cores, &cores);
+	return any_and_distribute(allowed, &idle_cores);
 }
 
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags)
@@ -498,17 +489,21 @@ static void insert_local(struct sim_task *task, u32 cpu, u64 enq_flags)
 {
 	struct sim_dsq *local = &cpus[cpu].local;
 
-	if (!cpus[cpu].is_online || !test_cpu(cpu, task->t.cpus_ptr) ||
-	    (task->pins_cpu && task->cpu != cpu)) {
+	if (!test_cpu(cpu, task->t.cpus_ptr) || (task->pins_cpu && task->cpu != cpu)) {
 		sim_fail("task %d is sent to CPU %u, which it may not use", task->t.pid, cpu);
+		return;
+	}
+	/* It has just gone, which the scheduler cannot know. */
+	if (!cpus[cpu].is_online) {
+		link_behind(&global, task, global.last);
 		return;
 	}
 	if (task->cpu != cpu)
 		task->moves++;
 	task->cpu = cpu;
 	link_behind(local, task, enq_flags & SCX_ENQ_HEAD ? NULL : local->last);
-	if (!cpus[cpu].curr) {
-		assign_cpu(cpu, &idle_cpus, false);
+	if (!cpus[cpu].curr && !cpus[cpu].is_taken) {
+		set_idle(cpu, false);
 		resched_cpu(cpu);
 	}
 }
@@ -558,10 +553,29 @@ static void insert_where_said(struct sim_task *task, u32 cpu)
 	}
 }
 
+/* Where there is no scheduler whoever comes first is served first, by any CPU that idles. */
+static void enqueue_by_itself(struct sim_task *task)
+{
+	u32 cpu;
+
+	task->waits_since = now_ns;
+	link_behind(&global, task, global.last);
+	for (cpu = 0; cpu < nr_cpus; cpu++) {
+		if (sim_may_use(task, cpu) && !cpus[cpu].curr && !cpus[cpu].needs_resched) {
+			resched_cpu(cpu);
+			return;
+		}
+	}
+}
+
 static void enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
 {
 	task->state = SIM_WAITS;
 	task->t.scx.flags |= SCX_TASK_QUEUED;
+	if (!is_attached) {
+		enqueue_by_itself(task);
+		return;
+	}
 	if (task->direct_dsq == NO_DSQ) {
 		note_call(SIM_ENQUEUE, task);
 		avxspec.enqueue(&task->t, enq_flags);
@@ -572,18 +586,10 @@ static void enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
 		insert_where_said(task, cpu);
 }
 
-bool scx_bpf_dsq_move_to_local(u64 id, u64 enq_flags)
+static bool move_to_local(struct sim_dsq *dsq)
 {
-	struct sim_dsq *dsq = dsq_of(id);
-	struct sim_task *task;
-
-	if (!dsq) {
-		sim_fail("queue %llu, which there is not, is looked into", id);
-		return false;
-	}
-	for (task = dsq->first; task; task = task->link.next) {
-		if (!test_cpu(this_cpu, task->t.cpus_ptr) ||
-		    (task->pins_cpu && task->cpu != this_cpu))
+	for (struct sim_task *task = dsq->first; task; task = task->link.next) {
+		if (!sim_may_use(task, this_cpu))
 			continue;
 		unlink_task(task);
 		insert_local(task, this_cpu, 0);
@@ -592,14 +598,27 @@ bool scx_bpf_dsq_move_to_local(u64 id, u64 enq_flags)
 	return false;
 }
 
+bool scx_bpf_dsq_move_to_local(u64 id, u64 enq_flags)
+{
+	struct sim_dsq *dsq = dsq_of(id);
+
+	if (dsq)
+		return move_to_local(dsq);
+	sim_fail("queue %llu, which there is not, is looked into", id);
+	return false;
+}
+
 void scx_bpf_reenqueue_local(void)
 {
 	struct sim_dsq *local = &cpus[this_cpu].local;
+	struct sim_task *task, *next = local->first;
 	u32 nr = local->nr;
 
-	while (nr-- && local->first) {
-		struct sim_task *task = local->first;
-
+	/* Who comes back comes behind these. */
+	while (nr-- && (task = next)) {
+		next = task->link.next;
+		if (task->is_leaving)
+			continue;
 		unlink_task(task);
 		enqueue(task, this_cpu, 0);
 	}
@@ -636,6 +655,10 @@ static bool keeps(u32 cpu, struct sim_task *prev)
 		return true;
 	if (cpus[cpu].local.nr)
 		return false;
+	if (move_to_local(&global))
+		return false;
+	if (!is_attached)
+		return is_queued;
 	note_call(SIM_DISPATCH, prev);
 	avxspec.dispatch(cpu, prev ? &prev->t : NULL);
 	return is_queued && prev->t.scx.slice;
@@ -652,10 +675,18 @@ static void leave_cpu(u32 cpu, struct sim_task *prev, bool to_idle)
 	if (prev->t.scx.slice) {
 		prev->state = SIM_WAITS;
 		prev->waits_since = now_ns;
-		insert_local(prev, cpu, SCX_ENQ_HEAD);
+		link_behind(&cpus[cpu].local, prev, NULL);
 		return;
 	}
 	enqueue(prev, cpu, to_idle ? SCX_ENQ_LAST : 0);
+}
+
+static void tell_running(struct sim_task *task)
+{
+	if (!is_attached)
+		return;
+	note_call(SIM_RUNNING, task);
+	avxspec.running(&task->t);
 }
 
 static void enter_cpu(u32 cpu, struct sim_task *next)
@@ -667,9 +698,10 @@ static void enter_cpu(u32 cpu, struct sim_task *next)
 	if (!next->t.scx.slice)
 		next->t.scx.slice = SLICE_DFL;
 	cpus[cpu].curr = next;
-	assign_cpu(cpu, &idle_cpus, false);
-	note_call(SIM_RUNNING, next);
-	avxspec.running(&next->t);
+	set_idle(cpu, false);
+	if (!sim_may_use(next, cpu))
+		sim_fail("task %d runs on CPU %u, which it may not use", next->t.pid, cpu);
+	tell_running(next);
 }
 
 void sim_schedule(u32 cpu)
@@ -678,6 +710,8 @@ void sim_schedule(u32 cpu)
 
 	this_cpu = cpu;
 	cpus[cpu].needs_resched = false;
+	if (!cpus[cpu].is_online || cpus[cpu].is_taken)
+		return;
 	account(cpu);
 	if (keeps(cpu, prev)) {
 		if (!prev->t.scx.slice)
@@ -692,10 +726,18 @@ void sim_schedule(u32 cpu)
 	}
 	/* Who left may be the next one again, if nobody else took it meanwhile. */
 	next = cpus[cpu].local.first;
-	if (next)
+	if (next) {
 		enter_cpu(cpu, next);
-	else
-		assign_cpu(cpu, &idle_cpus, true);
+		return;
+	}
+	if (!test_cpu(cpu, &idle_cpus) || prev)
+		cpus[cpu].idle_since = now_ns;
+	set_idle(cpu, true);
+}
+
+const struct sim_cpu *sim_cpu(u32 cpu)
+{
+	return &cpus[cpu];
 }
 
 u32 sim_task_cpu(const struct sim_task *task)
@@ -730,10 +772,68 @@ void sim_task_has_wide(struct sim_task *task, bool has)
 
 /* Tasks. */
 
+bool sim_may_use(const struct sim_task *task, u32 cpu)
+{
+	return cpus[cpu].is_online && !cpus[cpu].is_taken && test_cpu(cpu, task->t.cpus_ptr) &&
+	       (!task->pins_cpu || task->cpu == cpu);
+}
+
+static void allow_all(struct sim_task *task)
+{
+	for (u32 cpu = 0; cpu < nr_cpus; cpu++)
+		assign_cpu(cpu, &task->allowed, true);
+	task->t.nr_cpus_allowed = nr_cpus;
+}
+
+static u32 first_online(const struct cpumask *mask)
+{
+	u32 cpu = next_and(0, mask, mask);
+
+	while (cpu < nr_cpus && !cpus[cpu].is_online)
+		cpu = next_and(cpu + 1, mask, mask);
+	return cpu;
+}
+
+/* Where it goes if it cannot be where it was: who may use no CPU that there is may use any. */
+static u32 fallback_cpu(struct sim_task *task)
+{
+	u32 cpu = task->cpu;
+
+	if (cpus[cpu].is_online && test_cpu(cpu, &task->allowed))
+		return cpu;
+	cpu = first_online(&task->allowed);
+	if (cpu < nr_cpus)
+		return cpu;
+	allow_all(task);
+	return first_online(&task->allowed);
+}
+
+static void init_task(struct sim_task *task, bool is_forked)
+{
+	struct scx_init_task_args args = { .fork = is_forked };
+
+	if (avxspec.init_task(&task->t, &args))
+		sim_fail("task %d is refused", task->t.pid);
+}
+
+/* Nothing is left of what the scheduler knew of the task, and asked for. */
+static void disable_task(struct sim_task *task)
+{
+	note_call(SIM_DISABLE, task);
+	avxspec.disable(&task->t);
+	for (u32 n = 0; n < SIM_STORAGES; n++) {
+		free(task->storage[n]);
+		task->storage[n] = NULL;
+	}
+	task->wants_hidden = false;
+	task->is_hidden = false;
+	task->is_watched = false;
+	task->audited = 0;
+}
+
 struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup)
 {
 	struct sim_task *task = calloc(1, sizeof(*task));
-	struct scx_init_task_args args = { .fork = parent };
 
 	if (!task)
 		abort();
@@ -749,44 +849,37 @@ struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weigh
 	task->cgroup.kn = &task->kn;
 	task->cgroups.dfl_cgrp = &task->cgroup;
 	task->t.cgroups = &task->cgroups;
-	for (u32 cpu = 0; cpu < nr_cpus; cpu++)
-		assign_cpu(cpu, &task->allowed, cpus[cpu].is_online);
 	task->t.cpus_ptr = &task->allowed;
-	task->t.nr_cpus_allowed = nr_cpus;
+	allow_all(task);
 	if (parent)
 		task->cpu = parent->cpu;
-	if (avxspec.init_task(&task->t, &args))
-		sim_fail("task %d is refused", task->t.pid);
-	avxspec.enable(&task->t);
+	task->older = newest_task;
+	if (newest_task)
+		newest_task->newer = task;
+	newest_task = task;
+	if (is_attached) {
+		init_task(task, parent);
+		avxspec.enable(&task->t);
+	}
 	return task;
 }
 
-/* The task, which must not be running, may use these CPUs from now on. */
-void sim_task_allow(struct sim_task *task, const u64 *words)
+struct sim_task *sim_newest_task(void)
 {
-	bool waits = task->state == SIM_WAITS;
-
-	if (waits)
-		unlink_task(task);
-	task->t.nr_cpus_allowed = 0;
-	for (u32 word = 0; word < SIM_MASK_WORDS; word++) {
-		task->allowed.bits[word] = words[word];
-		task->t.nr_cpus_allowed += __builtin_popcountll(words[word]);
-	}
-	if (waits) {
-		if (!test_cpu(task->cpu, &task->allowed))
-			task->cpu = bpf_cpumask_first(&task->allowed);
-		enqueue(task, task->cpu, 0);
-	}
+	return newest_task;
 }
 
 void sim_task_exit(struct sim_task *task)
 {
 	unlink_task(task);
-	note_call(SIM_DISABLE, task);
-	avxspec.disable(&task->t);
-	for (u32 n = 0; n < SIM_STORAGES; n++)
-		free(task->storage[n]);
+	if (is_attached)
+		disable_task(task);
+	if (task->newer)
+		task->newer->older = task->older;
+	else
+		newest_task = task->older;
+	if (task->older)
+		task->older->newer = task->newer;
 	free(task);
 }
 
@@ -797,14 +890,17 @@ void sim_wake(struct sim_task *task, u32 waker_cpu)
 
 	if (task->state != SIM_SLEEPS)
 		return;
-	this_cpu = waker_cpu;
-	if (task->t.nr_cpus_allowed > 1 && !task->pins_cpu) {
+	/* What it waited for is told where there is somebody. */
+	this_cpu = cpus[waker_cpu].is_online ? waker_cpu : fallback_cpu(task);
+	if (!is_attached) {
+		cpu = fallback_cpu(task);
+	} else if (task->t.nr_cpus_allowed > 1 && !task->pins_cpu) {
 		note_call(SIM_SELECT_CPU, task);
 		cpu = avxspec.select_cpu(&task->t, cpu, 0);
 		flags |= SCX_ENQ_CPU_SELECTED;
 	}
-	if (!test_cpu(cpu, task->t.cpus_ptr))
-		cpu = bpf_cpumask_first(task->t.cpus_ptr);
+	if (!cpus[cpu].is_online || !test_cpu(cpu, task->t.cpus_ptr))
+		cpu = fallback_cpu(task);
 	if (task->cpu != cpu)
 		task->moves++;
 	task->cpu = cpu;
@@ -835,7 +931,8 @@ void sim_tick(u32 cpu, const u8 *code)
 	this_cpu = cpu;
 	account(cpu);
 	curr->regs.ip = (u64)code;
-	avxspec.tick(&curr->t);
+	if (is_attached)
+		avxspec.tick(&curr->t);
 	if (!curr->t.scx.slice)
 		resched_cpu(cpu);
 }
@@ -911,6 +1008,17 @@ void sim_syscall(u32 cpu)
 		curr->is_hidden = true;
 }
 
+void sim_hint(u32 cpu, u64 hint)
+{
+	struct sim_task *curr = cpus[cpu].curr;
+
+	if (!curr || !is_attached)
+		return;
+	this_cpu = cpu;
+	account(cpu);
+	sim_tell_hint(&curr->t, hint);
+}
+
 /* Timers. */
 
 void sim_timer_init(struct bpf_timer *timer)
@@ -942,7 +1050,7 @@ void sim_run_timers(void)
 {
 	int key = 0;
 
-	this_cpu = 0;
+	this_cpu = 0; /* which never goes */
 	for (struct bpf_timer *timer = timers; timer; timer = timer->next) {
 		if (!timer->is_started || timer->at > now_ns)
 			continue;
@@ -950,6 +1058,8 @@ void sim_run_timers(void)
 		timer->callback(NULL, &key, timer);
 	}
 }
+
+#include "changes.h"
 
 /* The machine. */
 
@@ -974,36 +1084,65 @@ static void reset_scheduler(void)
 	forget_masks();
 }
 
+static void set_up_scheduler(u32 nr_llcs, u32 cpus_per_core, u32 tier,
+			     const struct avx_topology *topology, const struct avx_clocks *clocks,
+			     const struct avx_policy_in_force *policy)
+{
+	reset_scheduler();
+	memset(dsqs, 0, sizeof(dsqs));
+	timers = NULL;
+	sim_tell_scheduler(nr_cpus, nr_llcs, cpus_per_core, tier, topology, clocks);
+	sim_set_policy(policy);
+	/* Who does not idle will be found out. */
+	for (u32 cpu = 0; cpu < nr_cpus; cpu++)
+		set_idle(cpu, cpus[cpu].is_online);
+}
+
 void sim_reset(u32 number, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 	       const struct avx_topology *topology, const struct avx_clocks *clocks,
 	       const struct avx_policy_in_force *policy)
 {
-	reset_scheduler();
 	memset(cpus, 0, sizeof(cpus));
-	memset(dsqs, 0, sizeof(dsqs));
+	memset(&global, 0, sizeof(global));
 	memset(&idle_cpus, 0, sizeof(idle_cpus));
+	memset(&idle_cores, 0, sizeof(idle_cores));
 	nr_cpus = number;
 	this_cpu = 0;
 	distribute_from = 0;
 	now_ns = 1000 * 1000 * 1000;
 	next_pid = 0;
+	newest_task = NULL;
 	error[0] = 0;
 	resched_first = 0;
 	nr_resched = 0;
-	timers = NULL;
 	notes_calls = false;
 	nr_noted_calls = 0;
 	idle_task.sim = NULL;
 	for (u32 cpu = 0; cpu < nr_cpus; cpu++) {
 		cpus[cpu].is_online = topology[cpu].online;
 		cpus[cpu].sibling = topology[cpu].sibling;
-		assign_cpu(cpu, &idle_cpus, cpus[cpu].is_online);
+		cpus[cpu].idle_since = now_ns;
+		cpus[cpu].local.is_local = true;
 	}
-	sim_tell_scheduler(nr_cpus, nr_llcs, cpus_per_core, tier, topology, clocks);
-	sim_set_policy(policy);
+	set_up_scheduler(nr_llcs, cpus_per_core, tier, topology, clocks, policy);
 }
 
 s32 sim_attach(void)
 {
-	return avxspec.init();
+	s32 err = avxspec.init();
+
+	is_attached = !err;
+	return err;
+}
+
+s32 sim_attach_again(u32 nr_llcs, u32 cpus_per_core, u32 tier, const struct avx_topology *topology,
+		     const struct avx_clocks *clocks, const struct avx_policy_in_force *policy)
+{
+	s32 err;
+
+	set_up_scheduler(nr_llcs, cpus_per_core, tier, topology, clocks, policy);
+	err = sim_attach();
+	if (!err)
+		take_over_all_tasks();
+	return err;
 }

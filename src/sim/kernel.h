@@ -17,6 +17,26 @@ struct sim_link {
 	struct sim_task *next;
 };
 
+struct sim_dsq {
+	struct sim_task *first;
+	struct sim_task *last;
+	u64 id;
+	u32 nr;
+	bool is_made;
+	bool is_local;
+};
+
+struct sim_cpu {
+	struct sim_task *curr; /* NULL while it idles, or belongs to others */
+	struct sim_dsq local;
+	bool is_online;
+	bool is_taken; /* by a realtime task */
+	bool needs_resched;
+	u32 sibling;
+	u64 idle_since; /* if it does */
+	struct kernel_cpustat stat;
+};
+
 /* The maps of task storage that there may be. */
 #define SIM_STORAGES 8
 
@@ -36,6 +56,7 @@ struct sim_task {
 	u64 direct_dsq;
 	u64 direct_flags;
 	bool pins_cpu;
+	bool is_leaving; /* a CPU that it may no longer use */
 	bool wants_hidden;
 	bool is_hidden;
 	bool is_watched;
@@ -45,12 +66,22 @@ struct sim_task {
 	u64 waits_since;
 	u64 moves;
 	void *storage[SIM_STORAGES];
+	/* Of all tasks. */
+	struct sim_task *newer;
+	struct sim_task *older;
+	/* What the audit saw the last time: how often its class changed. */
+	u64 audited;
 };
 
 void sim_reset(u32 nr_cpus, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 	       const struct avx_topology *topology, const struct avx_clocks *clocks,
 	       const struct avx_policy_in_force *policy);
 s32 sim_attach(void);
+/* The scheduler is ejected, and comes back as it was compiled. */
+void sim_detach(void);
+s32 sim_attach_again(u32 nr_llcs, u32 cpus_per_core, u32 tier, const struct avx_topology *topology,
+		     const struct avx_clocks *clocks, const struct avx_policy_in_force *policy);
+bool sim_is_attached(void);
 void sim_set_policy(const struct avx_policy_in_force *policy);
 const char *sim_error(void);
 
@@ -75,6 +106,7 @@ void sim_set_time(u64 now);
 
 struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup);
 void sim_task_allow(struct sim_task *task, const u64 *words);
+void sim_task_weigh(struct sim_task *task, u32 weight);
 void sim_task_exit(struct sim_task *task);
 void sim_wake(struct sim_task *task, u32 waker_cpu);
 void sim_block(u32 cpu);
@@ -83,6 +115,13 @@ void sim_schedule(u32 cpu);
 void sim_tick(u32 cpu, const u8 *code);
 void sim_fault(u32 cpu, const u8 *code);
 void sim_syscall(u32 cpu);
+/* What runs on @cpu says what its work is: enum avx_hint_value. */
+void sim_hint(u32 cpu, u64 hint);
+/* A realtime task takes the CPU, and gives it back. */
+void sim_take_cpu(u32 cpu);
+void sim_give_cpu(u32 cpu);
+/* The last one that is online has to stay. */
+void sim_set_online(u32 cpu, bool is_online);
 
 struct sim_task *sim_current(u32 cpu);
 u32 sim_task_cpu(const struct sim_task *task);
@@ -101,8 +140,14 @@ u32 sim_nr_avx_cpus(void);
 bool sim_is_avx_core(u32 cpu);
 void sim_follow(void);
 bool sim_take_event(struct avx_event *event);
+/* Fails if anything is not as it has to be between any two events. */
+void sim_audit(void);
 
 /* Between these files. */
+void sim_tell_hint(struct task_struct *p, u64 hint);
+const struct sim_cpu *sim_cpu(u32 cpu);
+struct sim_task *sim_newest_task(void);
+bool sim_may_use(const struct sim_task *task, u32 cpu);
 void sim_maps_reset(void);
 void sim_tell_scheduler(u32 nr_cpus, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 			const struct avx_topology *topology, const struct avx_clocks *clocks);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel's side of a simulation, which is in C beside the scheduler: see kernel.c.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use crate::bpf::intf::{
     avx_clocks, avx_cpu_stats, avx_event, avx_policy_in_force, avx_tier, avx_topology,
 };
+use crate::bpf::places::name_by_first_cpu;
 
 /// A task, of which the C code knows what is in it.
 #[repr(C)]
@@ -48,6 +49,16 @@ mod native {
             policy: *const avx_policy_in_force,
         );
         pub fn sim_attach() -> i32;
+        pub fn sim_detach();
+        pub fn sim_attach_again(
+            nr_llcs: u32,
+            cpus_per_core: u32,
+            tier: u32,
+            topology: *const avx_topology,
+            clocks: *const avx_clocks,
+            policy: *const avx_policy_in_force,
+        ) -> i32;
+        pub fn sim_is_attached() -> bool;
         pub fn sim_set_policy(policy: *const avx_policy_in_force);
         pub fn sim_error() -> *const c_char;
         pub fn sim_note_calls();
@@ -60,6 +71,7 @@ mod native {
             cgroup: u64,
         ) -> *mut Opaque;
         pub fn sim_task_allow(task: *mut Opaque, words: *const [u64; MASK_WORDS]);
+        pub fn sim_task_weigh(task: *mut Opaque, weight: u32);
         pub fn sim_task_exit(task: *mut Opaque);
         pub fn sim_wake(task: *mut Opaque, waker_cpu: u32);
         pub fn sim_block(cpu: u32);
@@ -68,6 +80,11 @@ mod native {
         pub fn sim_tick(cpu: u32, code: *const u8);
         pub fn sim_fault(cpu: u32, code: *const u8);
         pub fn sim_syscall(cpu: u32);
+        pub fn sim_hint(cpu: u32, hint: u64);
+        pub fn sim_take_cpu(cpu: u32);
+        pub fn sim_give_cpu(cpu: u32);
+        pub fn sim_set_online(cpu: u32, is_online: bool);
+        pub fn sim_audit();
         pub fn sim_current(cpu: u32) -> *mut Opaque;
         pub fn sim_task_cpu(task: *const Opaque) -> u32;
         pub fn sim_task_ran(task: *const Opaque) -> u64;
@@ -90,13 +107,30 @@ mod native {
 /// There is one, as on a machine.
 static THE_KERNEL: Mutex<()> = Mutex::new(());
 
+/// Where a CPU is that is offline.
+const NOWHERE: avx_topology = avx_topology {
+    core: 0,
+    llc: 0,
+    node: 0,
+    next_llc: 0,
+    core_cpus: 0,
+    sibling: 0,
+    online: 0,
+    usable: 0,
+};
+
 /// When a simulation begins: time 0 means "never" to the scheduler.
 pub const BEGIN_NS: u64 = 1_000_000_000;
 
 /// The kernel with the scheduler attached; whoever has it has it alone.
 pub struct Kernel {
     _alone: MutexGuard<'static, ()>,
-    nr_cpus: u32,
+    /// With all CPUs, as the machine began.
+    places: Vec<avx_topology>,
+    clocks: avx_clocks,
+    is_online: Vec<bool>,
+    tier: avx_tier,
+    policy: avx_policy_in_force,
 }
 
 /// A task of the present kernel.
@@ -115,28 +149,80 @@ impl Kernel {
         policy: &avx_policy_in_force,
     ) -> Result<Self> {
         let alone = THE_KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
-        let llcs: BTreeSet<u32> = places.iter().map(|place| place.llc).collect();
-        let per_core = places.iter().map(|place| place.core_cpus).max().unwrap_or(1);
+        let places = places.to_vec();
         let nr_cpus = u32::try_from(places.len())?;
         if nr_cpus == 0 || nr_cpus as usize > MASK_WORDS * 64 {
             bail!("a machine has 1 to {} CPUs, not {nr_cpus}", MASK_WORDS * 64);
         }
-        let kernel = Self { _alone: alone, nr_cpus };
+        let is_online = places.iter().map(|place| place.online != 0).collect();
+        let kernel =
+            Self { _alone: alone, places, clocks: *clocks, is_online, tier, policy: *policy };
+        let (llcs, per_core) = counts(&kernel.places);
+        let places = kernel.places.as_ptr();
         // SAFETY: there are as many places as CPUs, and nobody else is in the kernel.
         let error = unsafe {
-            let nr_llcs = llcs.len() as u32;
-            native::sim_reset(nr_cpus, nr_llcs, per_core, tier, places.as_ptr(), clocks, policy);
+            native::sim_reset(nr_cpus, llcs, per_core, tier, places, clocks, policy);
             native::sim_attach()
         };
-        if error != 0 {
-            bail!("the scheduler cannot be attached: error {error}");
-        }
-        kernel.check()?;
+        kernel.is_attached_unless(error)?;
         Ok(kernel)
     }
 
+    fn is_attached_unless(&self, error: i32) -> Result<()> {
+        if error != 0 {
+            bail!("the scheduler cannot be attached: error {error}");
+        }
+        self.check()
+    }
+
+    /// The kernel goes on without the scheduler.
+    pub fn detach(&mut self) {
+        // SAFETY: all tasks are of this kernel.
+        unsafe { native::sim_detach() }
+    }
+
+    pub fn is_attached(&self) -> bool {
+        // SAFETY: a flag is read.
+        unsafe { native::sim_is_attached() }
+    }
+
+    /// The scheduler is loaded once more, for the CPUs that are online now.
+    pub fn attach_again(&mut self) -> Result<()> {
+        let places = self.present_places();
+        let (llcs, per_core) = counts(&places);
+        // SAFETY: there are as many places as CPUs, and the policy is copied.
+        let error = unsafe {
+            native::sim_attach_again(
+                llcs,
+                per_core,
+                self.tier,
+                places.as_ptr(),
+                &self.clocks,
+                &self.policy,
+            )
+        };
+        self.is_attached_unless(error)
+    }
+
+    /// As the agent reads it: of a CPU that is offline nothing is known.
+    fn present_places(&self) -> Vec<avx_topology> {
+        let cpus = || (0..).zip(&self.places).zip(&self.is_online);
+        let groups: BTreeMap<u32, [usize; 3]> = cpus()
+            .filter(|(_, is_online)| **is_online)
+            .map(|((cpu, it), _)| (cpu, [it.core, it.llc, it.node].map(|id| id as usize)))
+            .collect();
+        let isolated =
+            cpus().filter(|((_, it), _)| it.usable == 0).map(|((cpu, _), _)| cpu).collect();
+        let present = name_by_first_cpu(&groups, &isolated);
+        cpus().map(|((cpu, _), _)| present.get(&cpu).copied().unwrap_or(NOWHERE)).collect()
+    }
+
+    pub fn is_online(&self, cpu: u32) -> bool {
+        self.is_online.get(cpu as usize).copied().unwrap_or(false)
+    }
+
     pub fn nr_cpus(&self) -> u32 {
-        self.nr_cpus
+        self.places.len() as u32
     }
 
     /// What the kernel would have ejected the scheduler for.
@@ -152,6 +238,7 @@ impl Kernel {
     }
 
     pub fn set_policy(&mut self, policy: &avx_policy_in_force) {
+        self.policy = *policy;
         // SAFETY: the policy is copied.
         unsafe { native::sim_set_policy(policy) }
     }
@@ -199,6 +286,11 @@ impl Kernel {
         unsafe { native::sim_task_allow(task.0, cpus) }
     }
 
+    pub fn weigh(&mut self, task: Task, weight: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_task_weigh(task.0, weight) }
+    }
+
     /// A task that does not run; it is gone afterwards.
     pub fn exit(&mut self, task: Task) {
         // SAFETY: see above.
@@ -240,6 +332,38 @@ impl Kernel {
     pub fn syscall(&mut self, cpu: u32) {
         // SAFETY: see above.
         unsafe { native::sim_syscall(cpu) }
+    }
+
+    pub fn hint(&mut self, cpu: u32, hint: u64) {
+        // SAFETY: see above.
+        unsafe { native::sim_hint(cpu, hint) }
+    }
+
+    /// For a realtime task.
+    pub fn take_cpu(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_take_cpu(cpu) }
+    }
+
+    pub fn give_cpu(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_give_cpu(cpu) }
+    }
+
+    /// The scheduler does not hear of it.
+    pub fn set_online(&mut self, cpu: u32, is_online: bool) {
+        if let Some(it) = self.is_online.get_mut(cpu as usize) {
+            *it = is_online;
+            // SAFETY: see above.
+            unsafe { native::sim_set_online(cpu, is_online) }
+        }
+    }
+
+    /// Whether all that has to hold between two events does.
+    pub fn audit(&self) -> Result<()> {
+        // SAFETY: what is written is what the audit itself keeps.
+        unsafe { native::sim_audit() }
+        self.check()
     }
 
     pub fn current(&self, cpu: u32) -> Option<Task> {
@@ -330,4 +454,11 @@ impl Kernel {
         // SAFETY: see above.
         unsafe { native::sim_task_has_wide(task.0, has) }
     }
+}
+
+/// Of caches, and of CPUs of a core.
+fn counts(places: &[avx_topology]) -> (u32, u32) {
+    let online = || places.iter().filter(|place| place.online != 0);
+    let llcs: BTreeSet<u32> = online().map(|place| place.llc).collect();
+    (llcs.len() as u32, online().map(|place| place.core_cpus).max().unwrap_or(1))
 }

@@ -7,18 +7,6 @@
 
 #include "kernel.h"
 
-/* More than any array of the scheduler has: three queues for each CPU. */
-#define ENTRIES_MAX (3 * SIM_CPUS_MAX)
-
-struct sim_map {
-	struct sim_map *next;
-	u8 *data;
-	u32 value_size;
-	u32 entries;
-	u64 *keys; /* of a hash */
-	u32 slot;  /* of task storage */
-};
-
 static struct sim_map *all_maps;
 static u32 nr_slots;
 
@@ -90,7 +78,8 @@ static void *lookup_hash(struct sim_map *it, u64 key)
 	return NULL;
 }
 
-void *sim_map_lookup(void *map, u32 type, const void *key, u32 key_size, u32 value_size, u32 cpu)
+void *sim_map_lookup_slowly(void *map, u32 type, const void *key, u32 key_size, u32 value_size,
+			    u32 cpu)
 {
 	struct sim_map *it = *home_of(map);
 	u32 n;
@@ -101,9 +90,9 @@ void *sim_map_lookup(void *map, u32 type, const void *key, u32 key_size, u32 val
 	if (type == BPF_MAP_TYPE_LRU_HASH)
 		return it ? lookup_hash(it, *(const u64 *)key) : NULL;
 	if (!it)
-		it = new_map(map, value_size, ENTRIES_MAX);
+		it = new_map(map, value_size, SIM_ENTRIES_MAX);
 	n = type == BPF_MAP_TYPE_PERCPU_ARRAY ? cpu : *(const u32 *)key;
-	if (key_size != sizeof(u32) || n >= ENTRIES_MAX)
+	if (key_size != sizeof(u32) || n >= SIM_ENTRIES_MAX)
 		return NULL;
 	return it->data + (size_t)n * value_size;
 }
@@ -114,10 +103,10 @@ long sim_map_update(void *map, const void *key, u32 key_size, const void *value,
 	struct sim_map *it = *home_of(map);
 
 	if (!it) {
-		it = new_map(map, value_size, ENTRIES_MAX);
-		it->keys = calloc(ENTRIES_MAX, sizeof(u64));
+		it = new_map(map, value_size, SIM_ENTRIES_MAX);
+		it->keys = calloc(SIM_ENTRIES_MAX, sizeof(u64));
 	}
-	if (key_size != sizeof(u64) || !it->keys || it->entries == ENTRIES_MAX)
+	if (key_size != sizeof(u64) || !it->keys || it->entries == SIM_ENTRIES_MAX)
 		return -ENOSPC;
 	it->keys[it->entries] = *(const u64 *)key;
 	memcpy(it->data + (size_t)it->entries * value_size, value, value_size);

@@ -6,6 +6,7 @@
 
 mod alarms;
 pub mod caches;
+mod changes;
 mod channels;
 mod clock;
 pub mod comparison;
@@ -17,8 +18,10 @@ pub mod machine;
 pub mod model;
 pub mod outcome;
 pub mod parameters;
+mod program;
 pub mod record;
 pub mod report;
+mod steps;
 pub mod sweep;
 pub mod unfairness;
 pub mod variant;
@@ -30,11 +33,19 @@ pub mod workload_file;
 #[cfg(test)]
 mod calls_test;
 #[cfg(test)]
+mod changes_test;
+#[cfg(test)]
 mod engine_test;
 #[cfg(test)]
 mod experiment_test;
 #[cfg(test)]
 mod machine_test;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod scenario;
+#[cfg(test)]
+mod scenario_test;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod trial;
 #[cfg(test)]
 mod unfairness_test;
 #[cfg(test)]

@@ -48,6 +48,14 @@ struct avx_cpu_stats *sim_stats(u32 cpu)
 	return bpf_map_lookup_percpu_elem(&cpu_stats, &zero, cpu);
 }
 
+void sim_tell_hint(struct task_struct *p, u64 hint)
+{
+	struct avx_hint *given = bpf_task_storage_get(&hints, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	given->hint = hint;
+	avxspec_hint_given((struct bpf_map *)&hints, NULL, NULL, 0, 0);
+}
+
 u64 sim_task_waived(struct sim_task *task)
 {
 	const struct task_ctx *tctx = lookup_task(&task->t);
@@ -69,3 +77,5 @@ bool sim_is_avx_core(u32 cpu)
 {
 	return is_avx_cpu(cpu);
 }
+
+#include "audit.h"

@@ -8,7 +8,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 
 use super::channels::Channel;
-use super::engine::{Program, Source, Step};
+use super::program::{Program, Source, Step};
 use super::record::SharedRecord;
 use super::workload::{Length, What, Workload};
 

@@ -278,7 +278,34 @@ static inline long bpf_probe_read_kernel(void *to, u32 size, const void *from)
 #define sim_lookup(map, at, cpu)                                                                  \
 	((typeof((map)->value))sim_map_lookup((map), sim_type_of(map), (at), sizeof(*(map)->key), \
 					      sizeof(*(map)->value), (cpu)))
-void *sim_map_lookup(void *map, u32 type, const void *key, u32 key_size, u32 value_size, u32 cpu);
+
+/* More than any array of the scheduler has: three queues for each CPU. */
+#define SIM_ENTRIES_MAX (3 * SIM_CPUS_MAX)
+
+struct sim_map {
+	struct sim_map *next;
+	u8 *data;
+	u32 value_size;
+	u32 entries;
+	u64 *keys; /* of a hash */
+	u32 slot;  /* of task storage */
+};
+
+void *sim_map_lookup_slowly(void *map, u32 type, const void *key, u32 key_size, u32 value_size,
+			    u32 cpu);
+
+/* What is looked up in arrays is found without a call, as in the kernel. */
+static inline void *sim_map_lookup(void *map, u32 type, const void *key, u32 key_size,
+				   u32 value_size, u32 cpu)
+{
+	const struct sim_map *it = *(struct sim_map **)map;
+	u32 n = type == BPF_MAP_TYPE_PERCPU_ARRAY ? cpu : *(const u32 *)key;
+
+	if ((type == BPF_MAP_TYPE_ARRAY || type == BPF_MAP_TYPE_PERCPU_ARRAY) && it)
+		return n < SIM_ENTRIES_MAX ? it->data + (size_t)n * value_size : NULL;
+	return sim_map_lookup_slowly(map, type, key, key_size, value_size, cpu);
+}
+
 long sim_map_update(void *map, const void *key, u32 key_size, const void *value, u32 value_size);
 void *sim_task_storage(void *map, struct task_struct *p, u32 value_size, u64 flags);
 void sim_task_storage_delete(void *map, struct task_struct *p);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What has to hold between any two events, of the model and of what the scheduler keeps in
+ * its books. A part of scheduler.c, after the same source.
+ */
+#ifndef SIM_AUDIT_H
+#define SIM_AUDIT_H
+
+/* For how long a task may wait beside an idle CPU that is to take it: ticks see to it. */
+#define UNNOTICED_NS (50 * 1000 * 1000ULL)
+/* For how long the set of AVX cores may be another one than the policy says. */
+#define APPROACH_NS (50 * 1000 * 1000ULL)
+
+/* As it was at the last audit, or begins to be with the scheduler. */
+static struct {
+	u64 clocks[NR_QUEUE_KINDS * SIM_CPUS_MAX];
+	u64 generation;
+	u64 policy_since;
+} audited;
+
+/* Who waits, by the tags of tasks. */
+static struct {
+	u64 nr;
+	u64 weight;
+} counted[NR_QUEUE_KINDS * SIM_CPUS_MAX];
+
+static void audit_state(const struct sim_task *it)
+{
+	bool is_queued = it->t.scx.flags & SCX_TASK_QUEUED;
+	bool is_current = sim_cpu(it->cpu)->curr == it;
+
+	if (is_current != (it->state == SIM_RUNS) || is_queued != (it->state != SIM_SLEEPS) ||
+	    !it->dsq != (it->state != SIM_WAITS))
+		sim_fail("task %d is lost", it->t.pid);
+	if (is_current && !sim_may_use(it, it->cpu))
+		sim_fail("task %d runs on CPU %u, which it may not use", it->t.pid, it->cpu);
+}
+
+static void audit_class(struct sim_task *it, const struct task_ctx *tctx)
+{
+	const struct avx_process *process = lookup_process(&it->t);
+	u64 changes = 0;
+
+	for (u32 n = 0; n < NR_CAUSES; n++)
+		changes += tctx->book.phases[n];
+	for (u32 n = 0; n < NR_BOUNDARIES; n++)
+		changes += tctx->book.ends[n];
+	if (tctx->generation > audited.generation ||
+	    (changes != it->audited && tctx->generation != audited.generation))
+		sim_fail("task %d: generation %llu is not that of the policy", it->t.pid,
+			 tctx->generation);
+	it->audited = changes;
+	if (tctx->hidden != it->wants_hidden)
+		sim_fail("task %d: what is hidden is not what was asked for", it->t.pid);
+	if (it->is_hidden && (tctx->habit.class == CLASS_AVX || !process || !process->convicted))
+		sim_fail("task %d needs what is hidden from it", it->t.pid);
+}
+
+static void audit_wait(const struct sim_task *it, const struct task_ctx *tctx)
+{
+	u64 tag = it->t.scx.dsq_vtime & TAG_MASK, id = queue_of_tag(tag);
+
+	if (!tag)
+		return;
+	if (it->state != SIM_WAITS || id >= NR_QUEUE_KINDS * SIM_CPUS_MAX) {
+		sim_fail("task %d is said to wait", it->t.pid);
+		return;
+	}
+	counted[id].nr++;
+	counted[id].weight += tag_has_weight(tag) ? tctx->weight_queued : 0;
+	if ((s64)(it->t.scx.dsq_vtime - tctx->queued_at) > (s64)(AVX_WAIT_MAX_NS + TAG_MASK))
+		sim_fail("task %d is due too late", it->t.pid);
+}
+
+/* A task that any CPU may take does not wait where one idles. */
+static void audit_idle(const struct sim_task *it)
+{
+	u64 now = scx_bpf_now();
+
+	if (it->state != SIM_WAITS || it->dsq->is_local || is_avx_queue(it->dsq->id) ||
+	    now - it->waits_since < UNNOTICED_NS)
+		return;
+	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		const struct sim_cpu *is = sim_cpu(cpu);
+
+		if (sim_may_use(it, cpu) && !is->curr && !is->needs_resched &&
+		    now - is->idle_since >= UNNOTICED_NS)
+			sim_fail("task %d waits in queue %llu beside the idle CPU %u", it->t.pid,
+				 it->dsq->id, cpu);
+	}
+}
+
+static void audit_tasks(void)
+{
+	memset(counted, 0, sizeof(counted));
+	for (struct sim_task *it = sim_newest_task(); it; it = it->older) {
+		const struct task_ctx *tctx = sim_is_attached() ? lookup_task(&it->t) : NULL;
+
+		audit_state(it);
+		if (!tctx)
+			continue;
+		audit_class(it, tctx);
+		audit_wait(it, tctx);
+		audit_idle(it);
+	}
+}
+
+static void audit_queues(void)
+{
+	for (u32 id = 0; id < NR_QUEUE_KINDS * nr_cpu_ids; id++) {
+		const struct queue_ctx *queue = lookup_queue(id);
+
+		if (queue->nr_waiting != counted[id].nr ||
+		    queue->weight_waiting != counted[id].weight)
+			sim_fail("in queue %u %llu are said to wait, with %llu, and %llu do, with "
+				 "%llu",
+				 id, queue->nr_waiting, queue->weight_waiting, counted[id].nr,
+				 counted[id].weight);
+		if (vtime_before(queue->clock, audited.clocks[id]))
+			sim_fail("the clock of queue %u went back", id);
+		audited.clocks[id] = queue->clock;
+	}
+}
+
+/* As many as the policy wants, if it says how many. */
+static bool is_as_large_as_said(const struct avx_policy *policy, u32 nr_usable)
+{
+	u32 listed = 0;
+
+	if (policy->avx_cores_for == SERVED_NOBODY)
+		return !nr_avx_cpus;
+	if (policy->sizing == SIZING_STATIC)
+		return nr_avx_cpus == at_most(policy->avx_cpus, nr_usable);
+	if (policy->sizing != SIZING_LIST)
+		return true;
+	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
+
+		listed += place->usable && is_listed(policy, cpu);
+	}
+	return nr_avx_cpus == listed;
+}
+
+static void audit_roles(const struct avx_policy *policy)
+{
+	u32 nr_avx = 0, nr_usable = 0, misused = 0, in_cores = 0, in_caches = 0, in_nodes = 0;
+
+	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+		nr_avx += cctx->role == ROLE_AVX;
+		nr_usable += place->usable;
+		misused += cctx->is_misused;
+		in_cores += cctx->core_avx;
+		in_caches += cctx->llc_avx;
+		in_nodes += cctx->node_avx;
+		if ((cctx->role == ROLE_AVX && !place->usable) ||
+		    bpf_cpumask_test_cpu(cpu, cast_mask(avx_cpus)) != (cctx->role == ROLE_AVX) ||
+		    bpf_cpumask_test_cpu(cpu, cast_mask(scalar_cpus)) == (cctx->role == ROLE_AVX))
+			sim_fail("CPU %u has two roles, or none that it may have", cpu);
+		if ((cctx->runs_avx || cctx->is_misused) && !sim_cpu(cpu)->curr)
+			sim_fail("CPU %u is said to run something", cpu);
+	}
+	if (nr_avx != nr_avx_cpus || nr_avx != in_cores || nr_avx != in_caches ||
+	    nr_avx != in_nodes || misused != nr_misused)
+		sim_fail("%u AVX cores were counted as %u, %u, %u and %u", nr_avx, nr_avx_cpus,
+			 in_cores, in_caches, in_nodes);
+	if (scx_bpf_now() - audited.policy_since > APPROACH_NS &&
+	    !is_as_large_as_said(policy, nr_usable))
+		sim_fail("%u AVX cores are not what the policy says", nr_avx);
+}
+
+void sim_audit(void)
+{
+	const struct avx_policy *policy = current_policy();
+
+	if (generation_of(policy) != audited.generation) {
+		audited.generation = generation_of(policy);
+		audited.policy_since = scx_bpf_now();
+	}
+	audit_tasks();
+	if (!sim_is_attached())
+		return;
+	audit_queues();
+	if (classifies())
+		audit_roles(policy);
+}
+
+#endif /* SIM_AUDIT_H */

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What comes from outside while programs run: other weights, masks and policies, realtime tasks
+//! that take CPUs, and CPUs that go and come, for which the scheduler is loaded anew.
+
+use anyhow::Result;
+
+use super::channels::Channel;
+use super::engine::{Engine, Event};
+use super::kernel::{MASK_WORDS, Task};
+use super::program::Hardware;
+
+/// Until the kernel has got rid of a scheduler, and until the agent has loaded it again.
+const EJECT_NS: u64 = 500_000;
+const LOAD_NS: u64 = 20_000_000;
+
+impl<H: Hardware> Engine<H> {
+    /// As `nice` does, at once.
+    pub fn weigh(&mut self, task: Task, weight: u32) {
+        self.change_task(task, |engine| engine.kernel.weigh(task, weight));
+    }
+
+    /// The task may use these CPUs from now on.
+    pub fn allow(&mut self, task: Task, cpus: &[u64; MASK_WORDS]) {
+        self.change_task(task, |engine| engine.kernel.allow(task, cpus));
+    }
+
+    /// What it runs on may run something else afterwards.
+    fn change_task(&mut self, task: Task, change: impl FnOnce(&mut Self)) {
+        let cpu = self.kernel.cpu_of(task);
+        self.change_cpu(cpu, change);
+    }
+
+    fn change_cpu(&mut self, cpu: u32, change: impl FnOnce(&mut Self)) {
+        self.bring_up_to_date(cpu);
+        change(self);
+        self.switched(cpu);
+        self.settle_resched(None);
+    }
+
+    /// Something comes through the channel, now.
+    pub fn send_from_outside(&mut self, channel: Channel) {
+        self.send(channel, None);
+    }
+
+    /// A realtime task runs there for so long.
+    pub fn take_cpu(&mut self, cpu: u32, ns: u64) {
+        self.change_cpu(cpu, |engine| engine.kernel.take_cpu(cpu));
+        self.at(self.now + ns, Event::Give(cpu));
+    }
+
+    pub(super) fn give_cpu(&mut self, cpu: u32) {
+        self.change_cpu(cpu, |engine| engine.kernel.give_cpu(cpu));
+    }
+
+    /// A CPU goes or comes; the first one stays.
+    pub fn set_online(&mut self, cpu: u32, is_online: bool) {
+        if cpu == 0 || self.kernel.is_online(cpu) == is_online {
+            return;
+        }
+        self.change_cpu(cpu, |engine| engine.kernel.set_online(cpu, is_online));
+        self.at(self.now + EJECT_NS, Event::Eject);
+    }
+
+    pub(super) fn eject(&mut self) {
+        if self.kernel.is_attached() {
+            self.kernel.detach();
+            self.settle_resched(None);
+            self.at(self.now + LOAD_NS, Event::Load);
+        }
+    }
+
+    pub(super) fn load(&mut self) -> Result<()> {
+        self.kernel.attach_again()?;
+        self.settle_resched(None);
+        Ok(())
+    }
+}

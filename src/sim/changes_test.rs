@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What comes from outside while programs run, and what the scheduler makes of it.
+
+use super::engine::Engine;
+use super::engine_test::machine;
+use super::hardware::Steady;
+use super::kernel::{MASK_WORDS, Task};
+use super::model::Kind;
+use super::program::{Program, Step};
+use crate::bpf::intf::{avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+
+struct Busy;
+
+impl Program for Busy {
+    fn next(&mut self, _now: u64) -> Step {
+        Step::Work(Kind::Scalar, 1e9)
+    }
+}
+
+fn busy(engine: &mut Engine<Steady>, nr: usize) -> Vec<Task> {
+    (0..nr).map(|_| engine.spawn(Box::new(Busy), 100)).collect()
+}
+
+fn done(engine: &Engine<Steady>, tasks: &[Task]) -> Vec<f64> {
+    tasks.iter().map(|task| engine.work_done(*task, Kind::Scalar)).collect()
+}
+
+/// What each has done of the time, which all share.
+fn shares_of(engine: &mut Engine<Steady>, tasks: &[Task], ns: u64) -> Vec<f64> {
+    let before = done(engine, tasks);
+    engine.run_for(ns).unwrap();
+    engine.kernel().audit().unwrap();
+    let after = done(engine, tasks);
+    before.iter().zip(after).map(|(before, after)| (after - before) / ns as f64).collect()
+}
+
+fn only(cpu: u32) -> [u64; MASK_WORDS] {
+    let mut words = [0; MASK_WORDS];
+    words[0] = 1 << cpu;
+    words
+}
+
+#[test]
+fn the_tasks_of_a_cpu_that_goes_share_the_others() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    let tasks = busy(&mut engine, 6);
+    engine.run_for(SECOND).unwrap();
+    engine.allow(tasks[0], &only(2));
+    engine.set_online(2, false);
+    engine.run_for(MS).unwrap();
+    assert!(!engine.kernel().is_attached(), "a scheduler that does not know its CPUs goes on");
+    engine.run_for(SECOND).unwrap();
+    assert!(engine.kernel().is_attached(), "it is not loaded again");
+
+    let shares = shares_of(&mut engine, &tasks, 5 * SECOND);
+    assert!(shares.iter().all(|share| (share - 0.5).abs() < 0.03), "{shares:?}");
+    assert!(tasks.iter().all(|task| engine.kernel().cpu_of(*task) != 2));
+    assert_eq!(engine.kernel().nr_avx_cores(), 1);
+
+    engine.set_online(2, true);
+    engine.run_for(SECOND).unwrap();
+    let shares = shares_of(&mut engine, &tasks, 5 * SECOND);
+    assert!(shares.iter().all(|share| (share - 4.0 / 6.0).abs() < 0.03), "{shares:?}");
+}
+
+#[test]
+fn nobody_waits_for_a_cpu_that_is_taken() {
+    let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let tasks = busy(&mut engine, 2);
+    engine.run_for(SECOND).unwrap();
+    engine.take_cpu(1, SECOND);
+    let shares = shares_of(&mut engine, &tasks, SECOND);
+    assert!(shares.iter().all(|share| (share - 0.5).abs() < 0.03), "{shares:?}");
+    let shares = shares_of(&mut engine, &tasks, SECOND);
+    assert!(shares.iter().all(|share| *share > 0.98), "{shares:?}");
+}
+
+#[test]
+fn another_weight_counts_at_once() {
+    let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let tasks = busy(&mut engine, 2);
+    engine.run_for(SECOND).unwrap();
+    engine.weigh(tasks[0], 300);
+    let shares = shares_of(&mut engine, &tasks, 5 * SECOND);
+    assert!((shares[0] - 0.75).abs() < 0.03, "{shares:?}");
+    engine.weigh(tasks[0], 100);
+    let shares = shares_of(&mut engine, &tasks, 5 * SECOND);
+    assert!((shares[0] - 0.5).abs() < 0.03, "{shares:?}");
+}
+
+/// Whether it runs or waits.
+#[test]
+fn who_may_no_longer_be_where_it_is_leaves_at_once() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let tasks = busy(&mut engine, 8);
+    for round in 0..40 {
+        engine.run_for(7 * MS).unwrap();
+        let (task, cpu) = (tasks[round % 8], round as u32 % 4);
+        engine.allow(task, &only(cpu));
+        engine.kernel().audit().unwrap();
+        assert_eq!(engine.kernel().cpu_of(task), cpu);
+        engine.run_for(7 * MS).unwrap();
+        engine.allow(task, &[u64::MAX; MASK_WORDS]);
+    }
+    let shares = shares_of(&mut engine, &tasks, 5 * SECOND);
+    assert!(shares.iter().all(|share| (share - 0.5).abs() < 0.03), "{shares:?}");
+}
+
+/// Of what runs when the scheduler goes, and of what sleeps.
+#[test]
+fn programs_go_on_while_there_is_no_scheduler() {
+    struct Sleeper(bool);
+    impl Program for Sleeper {
+        fn next(&mut self, _now: u64) -> Step {
+            self.0 = !self.0;
+            if self.0 { Step::Work(Kind::Scalar, 1e5) } else { Step::Sleep(MS / 10) }
+        }
+    }
+    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &[]);
+    let mut tasks = busy(&mut engine, 2);
+    tasks.push(engine.spawn(Box::new(Sleeper(false)), 100));
+    engine.run_for(SECOND).unwrap();
+    engine.kernel_mut().detach();
+    let shares = shares_of(&mut engine, &tasks, SECOND);
+    assert!(shares.iter().sum::<f64>() > 1.9 && shares.iter().all(|it| *it > 0.0), "{shares:?}");
+    engine.kernel_mut().attach_again().unwrap();
+    let shares = shares_of(&mut engine, &tasks, SECOND);
+    assert!(shares.iter().sum::<f64>() > 1.9 && shares.iter().all(|it| *it > 0.0), "{shares:?}");
+}
