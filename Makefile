@@ -10,6 +10,8 @@
 # make test-kernels  the tests of the kernel patch on kernels that watch themselves,
 #             and on the newest that Debian has
 # make soak   run for long what the tests run for short
+# make fuzz   look for scenarios that break the scheduler in the simulator, for
+#             FUZZ_SECONDS; what is found is left in target/fuzz
 # make mutants  seed known bugs, see the tests catch them; ONLY=word for some
 # make install  put the program and what belongs to it below PREFIX, after make;
 #             DESTDIR=directory puts it below there instead; make uninstall removes it
@@ -30,6 +32,13 @@ SHELL_SCRIPTS := .ci/run build/clang build/install-dependencies tests/suite/lib.
 
 # The rig's output goes to the terminal as it comes.
 RIG := cargo test --release --locked --quiet --test rig --
+
+# libFuzzer around the simulator, and what its inputs are made of.
+FUZZ_SECONDS ?= 3600
+FUZZ_CLANG ?= clang-19
+FUZZER := target/release/examples/fuzz
+FUZZ_FLAGS := -max_len=650 -artifact_prefix=target/fuzz/
+CORPUS := tests/fuzz/corpus
 
 # Kernels that take long to build and long to run; RIG_KERNEL chooses them.
 KERNELS := locks memory newest
@@ -54,8 +63,8 @@ docdir := $(DESTDIR)$(PREFIX)/share/doc/scx_avxspec
 CARGO_DEB_VERSION := 3.8.0
 CARGO_DEB := target/tools/bin/cargo-deb
 
-.PHONY: build run test check bench figures test-kernels soak mutants install uninstall generated \
-	deb clean dependencies requirements
+.PHONY: build run test check bench figures test-kernels soak fuzz fuzz-briefly fuzzer mutants \
+	install uninstall generated deb clean dependencies requirements
 
 build: requirements
 	cargo build --release --locked
@@ -65,7 +74,7 @@ run: dependencies requirements
 	$(RIG) prepare
 	$(RIG) run
 
-test: dependencies check
+test: dependencies check fuzz-briefly
 	$(RIG) prepare
 	cargo test --release --locked --test rig
 
@@ -94,6 +103,20 @@ figures:
 soak: dependencies requirements
 	$(RIG) prepare
 	$(RIG) soak
+
+# What does something new goes to the first directory.
+fuzz: fuzzer
+	$(FUZZER) $(FUZZ_FLAGS) -max_total_time=$(FUZZ_SECONDS) target/fuzz/corpus $(CORPUS)
+
+fuzz-briefly: fuzzer
+	rm -rf target/fuzz/brief
+	mkdir -p target/fuzz/brief
+	$(FUZZER) $(FUZZ_FLAGS) -seed=1 -runs=500 target/fuzz/brief $(CORPUS)
+
+fuzzer: dependencies requirements
+	mkdir -p target/fuzz/corpus
+	cargo rustc --release --locked --features fuzz --example fuzz -- \
+		-C linker=$(FUZZ_CLANG) -C link-arg=-fsanitize=fuzzer
 
 mutants: dependencies requirements
 	$(RIG) prepare

@@ -28,7 +28,12 @@ const HEADERS: [&str; 12] = [
 fn simulator(clang: &Path) {
     let files = ["src/sim/kernel.c", "src/sim/maps.c", "src/sim/scheduler.c"];
     println!("cargo:rerun-if-changed=src/sim");
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    // What a fuzzer is to see.
+    if std::env::var_os("CARGO_FEATURE_FUZZ").is_some() {
+        build.flag("-fsanitize=fuzzer-no-link");
+    }
+    build
         .compiler(clang)
         .files(files)
         .include("src/sim/shim")
