@@ -474,7 +474,7 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 		is_avx = tctx->habit.class == CLASS_AVX;
 		if (is_avx && has_waited) {
 			count_wait(tctx, at.now);
-			if (has_idle_scalar())
+			if (has_idle_of(ROLE_SCALAR))
 				tctx->waited_ns += since(tctx->queued_at, at.now);
 		}
 		if (is_avx && cctx->role == ROLE_SCALAR)
@@ -588,7 +588,7 @@ static void rescue_at(u32 llc)
 		return;
 	if (shared)
 		rescue_from(shared_queue(llc));
-	if (avx)
+	if (avx && has_idle_of(ROLE_AVX))
 		rescue_from(avx_queue(llc));
 }
 

@@ -534,12 +534,12 @@ __noinline int preempt_avx_core_for(struct task_struct *p __arg_trusted, s32 spa
 	return 0;
 }
 
-/* Whether a scalar CPU idles now. */
-__noinline bool has_idle_scalar(void)
+/* Whether any CPU of a role idles now. */
+__noinline bool has_idle_of(u32 role)
 {
-	struct bpf_cpumask *scalar = scalar_cpus;
+	struct bpf_cpumask *mask = role == ROLE_AVX ? avx_cpus : scalar_cpus;
 
-	return scalar && is_any_idle_in(cast_mask(scalar));
+	return mask && is_any_idle_in(cast_mask(mask));
 }
 
 /* A scalar CPU is about to idle: what runs on an AVX core may go there. */

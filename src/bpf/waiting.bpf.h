@@ -159,10 +159,13 @@ __noinline int take(u32 choice, s32 cpu, bool with_avx, u32 shared_llc, u32 avx_
 	return take_private(cpu) || (with_avx && take_avx(avx_llc)) || take_shared(shared_llc);
 }
 
-/* Whether what waits at another cache comes before what waits here. */
-static bool is_first_there(u64 here, u64 there, u64 steal_ns, u64 now)
+/* Whether what waits at another cache comes before what waits here: most often nobody does. */
+static bool is_first_there(u64 here, u64 there, u64 now)
 {
-	return yielding(head_due_in(there, now), steal_ns) < head_due_in(here, now);
+	const struct avx_policy *policy = has_waiting(there) ? current_policy() : NULL;
+
+	return policy &&
+	       yielding(head_due_in(there, now), policy->steal_ns) < head_due_in(here, now);
 }
 
 /*
@@ -172,28 +175,36 @@ static bool is_first_there(u64 here, u64 there, u64 steal_ns, u64 now)
  */
 __noinline int look_around(s32 cpu, bool would_be_idle)
 {
-	const struct avx_policy *policy = current_policy();
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 	u64 now = scx_bpf_now();
+	bool wants, wants_avx;
 	u32 n, llc;
 
-	if (!cctx || !policy)
+	if (!cctx)
 		return 0;
 	cctx->shared_llc = cctx->llc;
 	cctx->avx_llc = cctx->llc;
 
 	llc = look_at_next_llc(cctx);
-	if (is_first_there(shared_queue(cctx->llc), shared_queue(llc), policy->steal_ns, now))
+	if (is_first_there(shared_queue(cctx->llc), shared_queue(llc), now))
 		cctx->shared_llc = llc;
-	if (is_first_there(avx_queue(cctx->llc), avx_queue(llc), policy->steal_ns, now))
+	if (is_first_there(avx_queue(cctx->llc), avx_queue(llc), now))
 		cctx->avx_llc = llc;
 
+	wants = would_be_idle && !has_waiting(shared_queue(cctx->shared_llc));
+	wants_avx = cctx->role == ROLE_AVX && !has_waiting(avx_queue(cctx->avx_llc));
 	bpf_for(n, 1, nr_llcs) {
+		if (!wants && !wants_avx)
+			break;
 		llc = llc_after(llc);
-		if (would_be_idle && !has_waiting(shared_queue(cctx->shared_llc)))
+		if (wants && has_waiting(shared_queue(llc))) {
 			cctx->shared_llc = llc;
-		if (cctx->role == ROLE_AVX && !has_waiting(avx_queue(cctx->avx_llc)))
+			wants = false;
+		}
+		if (wants_avx && has_waiting(avx_queue(llc))) {
 			cctx->avx_llc = llc;
+			wants_avx = false;
+		}
 	}
 	return 0;
 }

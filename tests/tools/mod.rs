@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod boot;
+mod callbacks;
 pub mod calls;
 pub mod figures;
 pub mod force;

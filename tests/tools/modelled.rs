@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
+use super::callbacks;
 use super::results::Figure;
 use crate::suite::scheduler_program;
 
@@ -211,6 +212,18 @@ const FIGURES: &[Modelled] = &[
         unit: "modelled",
         bar: Bar::AtMost(0.05),
         measure: || estimate_errors().map(mean),
+    },
+    Modelled {
+        name: "sim.callback_growth",
+        unit: "of 8 CPUs",
+        bar: Bar::AtMost(1.5),
+        measure: callbacks::growth,
+    },
+    Modelled {
+        name: "sim.big_machine_s",
+        unit: "s of a CPU",
+        bar: Bar::AtMost(300.0),
+        measure: big_machine_s,
     },
     Modelled {
         name: "sim.events_per_s",
@@ -443,6 +456,14 @@ fn events_per_s() -> Result<f64> {
     let outcomes = comparison["outcomes"].as_array().context("there are no outcomes")?;
     let events: f64 = outcomes.iter().filter_map(|it| it["events"].as_f64()).sum();
     Ok(events / seconds)
+}
+
+/// For 10 s of a machine with 512 CPUs.
+fn big_machine_s() -> Result<f64> {
+    let before = seconds_of_children()?;
+    let run = ["run", "nginx", "--policy=default", "--seconds=10"];
+    sim(&[&run[..], &["--sockets=4", "--cores=64"]].concat())?;
+    Ok(seconds_of_children()? - before)
 }
 
 /// CPU time of children that have ended, which Linux tells in hundredths.
