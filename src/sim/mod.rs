@@ -23,6 +23,8 @@ pub mod record;
 pub mod report;
 mod steps;
 pub mod sweep;
+// It asks the agent for what the fuzzer has not.
+#[cfg(not(feature = "fuzz"))]
 pub mod unfairness;
 pub mod variant;
 pub mod watch;

@@ -17,6 +17,7 @@ mod bpf {
     pub mod intf {
         include!(concat!(env!("OUT_DIR"), "/bpf_intf.rs"));
     }
+    pub mod names;
     pub mod places;
 }
 #[path = "../../src/sim/mod.rs"]
