@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use super::counts::counts_of;
 use super::{Test, scheduler_guest, script};
 use crate::ensure_eq;
-use crate::suite::avx::phases_guest;
-use crate::vm::{Bochs, Flavour, Guest, Qemu, in_repository, program};
+use crate::vm::{Flavour, Guest, Qemu, in_repository, program};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -24,11 +23,6 @@ pub const TESTS: &[Test] = &[
         name: "agent::killed_at_any_moment_it_leaves_nothing_in_the_way",
         budget_s: 400,
         body: killed_at_any_moment,
-    },
-    Test {
-        name: "agent::killed_at_any_moment_it_leaves_avx512_to_everybody",
-        budget_s: 200,
-        body: killed_where_it_hides,
     },
     Test { name: "agent::top_shows_64_cpus_in_40_columns", budget_s: 60, body: top_of_64_cpus },
 ];
@@ -155,22 +149,6 @@ fn killed_at_any_moment() -> Result<()> {
         ends all_progress $sleeper
         goes_on";
     ended_by_chance(guest, 100, 1, body)
-}
-
-/// A program with wide work goes on meanwhile, from which AVX-512 is hidden now and then; a new one
-/// sees all of it.
-fn killed_where_it_hides() -> Result<()> {
-    let guest = phases_guest(Bochs::cpus(2), Flavour::Patched)?
-        .program(&program::compile(&in_repository("tests/avx/sees.c"))?);
-    let body = "
-        arguments='--set return=syscall'
-        sees_all() { sees | grep -q 'constructor=1 main=1 library=1'; }
-        is_sound() { kill -0 $phases && sees_all; }
-        phases 1 100000000 200 20 & phases=$!
-        ends is_sound
-        goes_on
-        is_sound || fail AVX-512 is not there for everybody";
-    ended_by_chance(guest, 8, 2, body)
 }
 
 /// 64 CPUs of four nodes, of which the last core is an AVX core. A guest with so many would be busy
