@@ -104,7 +104,16 @@ impl fmt::Display for Explanation {
             out,
             "asked to go to an AVX core {} times, away from one {} times",
             self.book.sent_to_avx, self.book.sent_to_scalar
-        )
+        )?;
+        if self.book.watched_s > 0.0 {
+            writeln!(
+                out,
+                "{:.3} s of {:.3} s lost to clocks that others had made low, and not paid for \
+                 (estimated)",
+                self.book.lost_s, self.book.watched_s
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -116,6 +125,16 @@ mod tests {
     fn task() -> task_ctx {
         // SAFETY: the type consists of integers and flags, for which all zeroes is valid.
         unsafe { std::mem::zeroed() }
+    }
+
+    #[test]
+    fn what_was_lost_is_told_where_that_was_watched() {
+        let mut it = task();
+        assert!(!Explanation::new(7, &it).to_string().contains("lost"));
+        (it.book.watched_ns, it.book.lost_ns) = (4_000_000_000, 500_000_000);
+        let text = Explanation::new(7, &it).to_string();
+        assert!(text.contains("\n0.500 s of 4.000 s lost to clocks"), "{text}");
+        assert_eq!(Book::new(&it.book).lost_share(), 0.125);
     }
 
     #[test]

@@ -168,12 +168,19 @@ static void look_back(struct task_struct *p, const struct cpu_ctx *cctx,
 	compensate(p, came_at(cctx, at), at->ran, at->now);
 }
 
-/* What the wide work on this CPU needs, which is that of @p, begins now or is over. */
+/*
+ * What the wide work on this CPU needs, which is that of @p, begins now or is over; @tctx
+ * is its context, if that is at hand.
+ */
 static void lower_clock(struct task_struct *p, const struct task_ctx *tctx, bool begins, u64 now)
 {
 	struct clock_ctx *clock = lookup_clock(bpf_get_smp_processor_id());
-	u32 needed = begins && tctx ? licence_needed(&tctx->habit, true) : LICENCE_NONE;
+	u32 needed = LICENCE_NONE;
 
+	if (begins && !tctx)
+		tctx = lookup_task(p);
+	if (begins && tctx)
+		needed = licence_needed(&tctx->habit, true);
 	if (!clock)
 		return;
 	for (u32 licence = LICENCE_1; licence <= LICENCE_2; licence++) {
