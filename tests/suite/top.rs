@@ -55,8 +55,8 @@ fn it_shows_what_is_so() -> Result<()> {
              await '^offline x$'
              await 'AVX cores: 2 of 3'
              press p
-             await '^5  observe'
-             press 5
+             await '^6  observe'
+             press 6
              await 'AVX cores: 0 of 3  policy 3'
              press p u
              await 'AVX cores: 2 of 3  policy 4'
