@@ -257,6 +257,10 @@ void BPF_PROG(force_stopping, struct task_struct *p, bool runnable)
 
 	if (!tctx || !knob(KNOB_CHECK_IN_USE) || p != bpf_get_current_task_btf())
 		return;
+	/* Who asks makes XCR0 full, and would do it for the kernel, which has to itself. */
+	tctx->was_in_use_known = false;
+	if (one_in(2))
+		return;
 	in_use = bpf_current_xfeatures_in_use();
 	count(COUNT_SWITCH_OUTS);
 	if (in_use & XFEATURE_ZMM_HI256)

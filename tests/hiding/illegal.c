@@ -317,8 +317,8 @@ static __attribute__((noinline)) void execute(const struct vectors *set, struct 
 	register struct vectors *r13 __asm__("r13") = got;
 	register struct attempt *r14 __asm__("r14") = attempt;
 
-	_Static_assert(__builtin_offsetof(struct attempt, code) == 72, "likewise");
-	_Static_assert(__builtin_offsetof(struct attempt, operand) == 80, "likewise");
+	_Static_assert(__builtin_offsetof(struct attempt, code) == 80, "likewise");
+	_Static_assert(__builtin_offsetof(struct attempt, operand) == 88, "likewise");
 
 	/* clang-format off */
 	__asm__ __volatile__(
@@ -339,9 +339,9 @@ static __attribute__((noinline)) void execute(const struct vectors *set, struct 
 		/* For XRSTOR, which could do no harm to what is not requested. */
 		"movl $0xe6, %%eax\n\t"
 		"xorl %%edx, %%edx\n\t"
-		"movq 80(%%r14), %%rsi\n\t"
+		"movq 88(%%r14), %%rsi\n\t"
 		"leaq 6f(%%rip), %%r11\n\t"
-		"jmp *72(%%r14)\n\t"
+		"jmp *80(%%r14)\n\t"
 		"6:\n\t"
 
 		LOOK_AT_ALL

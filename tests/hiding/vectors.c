@@ -122,6 +122,8 @@ static void describe(struct event *event, enum what what, uint64_t *random)
 	memset(event, 0, sizeof(*event));
 	event->load = random_bits(random) % NR_LOADS;
 	event->alter = random_bits(random) % 2;
+	if (what < SPIN && random_bits(random) % 4 == 0)
+		event->linger = (long)(random_bits(random) % 20000);
 	switch (what) {
 	case YIELD:
 		event->number = SYS_sched_yield;
@@ -282,9 +284,13 @@ static void write_looker(void)
 	}
 }
 
-/* vfork, and exec while everything is in use; the parent notices nothing. */
+/*
+ * vfork, and exec while everything is in use, or after a switch that may have hidden it;
+ * the parent notices nothing.
+ */
 static void check_exec(uint64_t *random)
 {
+	int narrow = random_bits(random) % 2;
 	static _Thread_local struct vectors set;
 	char *arguments[] = { (char *)LOOKER, NULL };
 	register const struct vectors *r12 __asm__("r12") = &set;
@@ -294,6 +300,10 @@ static void check_exec(uint64_t *random)
 	child = vfork();
 	if (!child) {
 		__asm__ __volatile__(SET_ALL : : "r"(r12) : "memory");
+		if (narrow) {
+			__asm__ __volatile__("vzeroupper");
+			syscall(SYS_sched_yield);
+		}
 		execv(LOOKER, arguments);
 		_exit(1);
 	}

@@ -47,6 +47,8 @@ struct event {
 	/* What a system call just before it hides, or 0 for no such call. */
 	long hide;
 	uint64_t xcr0; /* as user mode saw it just before it happened */
+	/* Rounds of a loop after a system call: what it left is alive, and may be hidden. */
+	long linger;
 };
 
 /* An image in which every component is in its initial state. */
@@ -134,6 +136,7 @@ static __attribute__((noinline, unused)) void between(const struct vectors *set,
 	_Static_assert(__builtin_offsetof(struct vectors, xcr0) == 2120, "likewise");
 	_Static_assert(__builtin_offsetof(struct event, number) == 8, "likewise");
 	_Static_assert(__builtin_offsetof(struct event, hide) == 56, "likewise");
+	_Static_assert(__builtin_offsetof(struct event, linger) == 72, "likewise");
 
 	__asm__ __volatile__(
 		LOAD_AS_THE_EVENT_SAYS
@@ -163,6 +166,12 @@ static __attribute__((noinline, unused)) void between(const struct vectors *set,
 		"4: incq %%rax\n\t"
 		"jnz 4b\n\t"
 		"5: movq %%rax, 48(%%r14)\n\t"
+		"movq 72(%%r14), %%rax\n\t"
+		"8: testq %%rax, %%rax\n\t"
+		"jz 9f\n\t"
+		"decq %%rax\n\t"
+		"jmp 8b\n\t"
+		"9:\n\t"
 
 		"cmpl $0, 4(%%r14)\n\t"
 		"je 6f\n\t"

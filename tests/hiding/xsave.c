@@ -36,7 +36,7 @@
 static uint8_t image[4096] __attribute__((aligned(64)));
 static struct vectors set, later, got, expected;
 
-static unsigned long wrong, restored, skipped, stale, kept, detections, debugged;
+static unsigned long wrong, restored, skipped, stale, kept, detections, debugged, signals;
 
 INLINE void put(const struct vectors *from)
 {
@@ -279,6 +279,48 @@ static void what_a_debugger_writes_is_alive(void)
 	debugged++;
 }
 
+/* What the signal handler has to hide, and what XCR0 was for it then. */
+static volatile long handler_hides;
+static volatile uint64_t xcr0_of_handler;
+
+static PLAIN void on_trap(int signal)
+{
+	(void)signal;
+	xcr0_of_handler = hide(handler_hides);
+}
+
+/* Returns what XCR0 was just before the signal; @after is what it is after the handler. */
+static PLAIN uint64_t across_a_signal(long before, long in_handler, uint64_t *after)
+{
+	uint64_t xcr0;
+
+	handler_hides = in_handler;
+	put(&set);
+	xcr0 = hide(before);
+	__asm__ __volatile__("int3" : : : "memory");
+	*after = xgetbv(0);
+	take(&got);
+	signals++;
+	return xcr0;
+}
+
+/* Frames are images of user mode as well, but it is the kernel that saves and restores them. */
+static void signal_frames_have_everything(void)
+{
+	uint64_t before, after;
+
+	before = across_a_signal(CALL_BOUNDARY, NOTHING, &after);
+	require(before == 7, "AVX-512 is hidden from who gets a signal");
+	expect(&set, &like_put, &expected);
+	require(same(&expected, "a signal while hidden"), "frames have what is hidden, too");
+
+	before = across_a_signal(NOTHING, CALL_BOUNDARY, &after);
+	require(before == FULL_XCR0, "nothing is hidden from who asks for that");
+	require(xcr0_of_handler == 7, "AVX-512 is hidden from a signal handler");
+	require(after == FULL_XCR0, "but not from who was interrupted with masks in use");
+	require(same(&expected, "a hidden handler"), "a handler that is hidden from loses nothing");
+}
+
 static void only_what_can_be_hidden_is(void)
 {
 	require(put_and_hide(UNKNOWN_BITS) == FULL_XCR0, "what is not known is not hidden");
@@ -291,7 +333,9 @@ int main(int argc, char **argv)
 {
 	unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : 1;
 	uint64_t random = argc > 2 ? strtoul(argv[2], NULL, 0) * 2 + 1 : 1;
+	struct sigaction action = { .sa_handler = on_trap };
 
+	sigaction(SIGTRAP, &action, NULL);
 	for (unsigned long n = 0; n < rounds; n++) {
 		randomize(&set, &random);
 		randomize(&later, &random);
@@ -305,10 +349,11 @@ int main(int argc, char **argv)
 		images_saved_while_hidden(1);
 		detection_sees_it();
 		what_a_debugger_writes_is_alive();
+		signal_frames_have_everything();
 		only_what_can_be_hidden_is();
 	}
 	printf("full_images_restored=%lu\nadmitted_zeroed=%lu\nadmitted_stale=%lu\n"
-	       "strict_kept=%lu\ndetections=%lu\ndebugged=%lu\nwrong=%lu\n",
-	       restored, skipped, stale, kept, detections, debugged, wrong);
+	       "strict_kept=%lu\ndetections=%lu\ndebugged=%lu\nsignals=%lu\nwrong=%lu\n",
+	       restored, skipped, stale, kept, detections, debugged, signals, wrong);
 	return wrong != 0;
 }

@@ -31,6 +31,9 @@ const SELFTESTS: [&str; 2] = ["x86", "sched_ext"];
 const ARTEFACT: &str = "bzImage, System.map, config, modules/*.ko";
 const MODULES: &str = "modules";
 
+/// Told to who asked for it, so that a test that never began is not taken for one that failed.
+pub const DOES_NOT_BUILD: &str = "the kernel does not build";
+
 /// What a first build and a rebuild print, until one of this host's own tells.
 const STEPS_OF_A_BUILD: u64 = 2250;
 const STEPS_OF_A_REBUILD: u64 = 60;
@@ -352,7 +355,7 @@ impl Tree {
             eprintln!("rig: an interrupted kernel build is redone");
             forget_what_was_written_since(&running, &self.source.tree)?;
         }
-        self.source.hold(&recipe.series)?;
+        self.source.hold(&recipe.series).context(DOES_NOT_BUILD)?;
         fs::write(&running, "")?;
         let _ = fs::remove_file(&self.log);
         // Of another configuration, as in a copy of another tree, all is made anew.
@@ -377,7 +380,7 @@ impl Tree {
         // A make that failed, other than one that was killed, leaves only whole
         // objects behind.
         fs::remove_file(&running)?;
-        made?;
+        made.context(DOES_NOT_BUILD)?;
         fs::write(&counted, progress.finish().to_string())?;
         fs::write(&holds, key)?;
         Ok(())

@@ -12,7 +12,8 @@
  *    hidden from the task that loads it, if kvm_loads_reduced=1. kvm.ko has to be
  *    there already.
  *  - reduced_at_stop: how many CPUs were made to look as if they were in user
- *    mode with AVX-512 hidden at the moment when hiding is switched off.
+ *    mode with AVX-512 hidden at the moment when hiding is switched off;
+ *    reduced_after_stop: how many still were when that was done.
  *  - wrong: results of the kernel's AVX-512 that were not right, and guests that
  *    would have been entered with a reduced XCR0.
  */
@@ -47,7 +48,8 @@ static typeof(fpu_swap_kvm_fpstate) *swap_guest;
 static struct fpu_guest guest;
 static DEFINE_SPINLOCK(guest_lock);
 
-static atomic_t exec_checks, reduced_in_exec, reduced_for_kvm, reduced_at_stop, wrong;
+static atomic_t exec_checks, reduced_in_exec, reduced_for_kvm, reduced_at_stop, reduced_after_stop,
+	wrong;
 
 struct view {
 	u64 xcr0;
@@ -92,6 +94,7 @@ module_param_cb(exec_checks, &count_ops, &exec_checks, 0400);
 module_param_cb(reduced_in_exec, &count_ops, &reduced_in_exec, 0400);
 module_param_cb(reduced_for_kvm, &count_ops, &reduced_for_kvm, 0400);
 module_param_cb(reduced_at_stop, &count_ops, &reduced_at_stop, 0400);
+module_param_cb(reduced_after_stop, &count_ops, &reduced_after_stop, 0400);
 module_param_cb(wrong, &count_ops, &wrong, 0400);
 
 /* The kernel's own use of AVX-512: sums that a lost register would falsify. */
@@ -162,6 +165,19 @@ static struct kprobe stop_probe = {
 	.pre_handler = on_stop,
 };
 
+static int on_stopped(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	int cpu;
+
+	for_each_online_cpu(cpu) if (*per_cpu_ptr(hidden, cpu)) atomic_inc(&reduced_after_stop);
+	return 0;
+}
+
+static struct kretprobe stopped_probe = {
+	.kp.symbol_name = "fpu_hiding_stop",
+	.handler = on_stopped,
+};
+
 /*
  * Just before KVM reads XCR0. A module loader that is hidden from has usually been
  * switched out once by then, which makes XCR0 full: but nothing promises that.
@@ -220,9 +236,12 @@ static int __init hiding_test_init(void)
 	error = register_kprobe(&stop_probe);
 	if (error)
 		goto free;
-	error = tracepoint_probe_register(exec_tracepoint, on_exec, NULL);
+	error = register_kretprobe(&stopped_probe);
 	if (error)
 		goto unregister_stop;
+	error = tracepoint_probe_register(exec_tracepoint, on_exec, NULL);
+	if (error)
+		goto unregister_stopped;
 	if (kvm_loads_reduced) {
 		error = register_kretprobe(&kvm_probe);
 		if (error)
@@ -233,6 +252,8 @@ static int __init hiding_test_init(void)
 unregister_exec:
 	tracepoint_probe_unregister(exec_tracepoint, on_exec, NULL);
 	tracepoint_synchronize_unregister();
+unregister_stopped:
+	unregister_kretprobe(&stopped_probe);
 unregister_stop:
 	unregister_kprobe(&stop_probe);
 free:
@@ -246,6 +267,7 @@ static void __exit hiding_test_exit(void)
 		unregister_kretprobe(&kvm_probe);
 	tracepoint_probe_unregister(exec_tracepoint, on_exec, NULL);
 	tracepoint_synchronize_unregister();
+	unregister_kretprobe(&stopped_probe);
 	unregister_kprobe(&stop_probe);
 	free_guest(&guest);
 }

@@ -12,7 +12,7 @@ use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository};
 pub const TESTS: &[Test] = &[
     Test {
         name: "hiding::every_end_of_a_scheduler_gives_everything_back",
-        budget_s: 90,
+        budget_s: 150,
         body: ends_of_a_scheduler,
     },
     Test {
@@ -81,6 +81,8 @@ fn ends_of_a_scheduler() -> Result<()> {
                  wait_until 30 is_disabled || fail \"$end: the scheduler is still there\"
                  wait_until 30 spinners_see 0xe7 || fail \"$end: AVX-512 is still hidden\"
                  cpus_are_full || fail \"$end: $(cat /tmp/cpus)\"
+                 [ $(cat $module/reduced_at_stop) -gt 0 ] || fail \"$end: nothing was reduced\"
+                 [ $(cat $module/reduced_after_stop) -eq 0 ] || fail \"$end: not at once\"
                  echo \"$end: $(cat $module/reduced_at_stop)\"
              }
              end=normal; begin; stop_forcing; check

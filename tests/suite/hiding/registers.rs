@@ -185,8 +185,14 @@ fn images_of_user_mode() -> Result<()> {
         .command(&format!("rig force --set what=0 -- xsave 20 {}", seed()))
         .boot()?;
     let counts = counts_of(&outcome, 0)?;
-    let shown =
-        ["full_images_restored", "admitted_zeroed", "admitted_stale", "strict_kept", "debugged"];
+    let shown = [
+        "full_images_restored",
+        "admitted_zeroed",
+        "admitted_stale",
+        "strict_kept",
+        "debugged",
+        "signals",
+    ];
     judge(&counts, &shown, &["wrong", "other_traps"])?;
     // Each full image that was restored while hidden raised #GP, once, and so
     // did each CPUID.
