@@ -169,8 +169,8 @@ fn control_socket() -> Result<()> {
              as stranger 4 && fail a stranger was not refused
              second && fail two agents run
 
-             pester 1; kill $pester
-             before=$(resident)
+             pester {ROUNDS}
+             before=$(resident); kill $pester
              pester {ROUNDS}
              cat /tmp/pestered
              expect 2 custom

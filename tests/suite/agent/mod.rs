@@ -28,7 +28,8 @@ pub const TESTS: &[Test] = &[
 ];
 
 const ROUNDS: u64 = 10;
-/// For what a first crowd left unused.
+/// What a second crowd may add to what a first one, as large, has left: the height of its waves is
+/// chance. It is a kilobyte for each of its guests.
 const GROWTH_KB: u64 = 2048;
 
 /// A hundred at once at the control socket and as many for metrics, some of them silent, some in
@@ -51,8 +52,8 @@ fn rude_crowds() -> Result<()> {
              scx_avxspec --stats 0.2 >/dev/full 2>/dev/full & scheduler=$!
              wait_until 60 is_enabled || fail it does not start
              busy_loops 2
-             crowd 1; kill $pesters
-             before=$(resident)
+             crowd {ROUNDS}
+             before=$(resident); kill $pesters
              crowd {ROUNDS}
              sed 's/^/control-/' /tmp/crowd-control
              sed 's/^/metrics-/' /tmp/crowd-9829
