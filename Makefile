@@ -25,7 +25,8 @@ CLANG_FORMAT ?= clang-format-19
 C_SOURCES := $(wildcard src/bpf/*.[ch] tests/suite/*.c tests/guest/*.c \
 	tests/guest/cpuid_msrs_module/*.c tests/vm/oracle/*.c tests/vm/oracle/*.h \
 	tests/vm/oracle/*.cc tests/vm/oracle/selftest_module/*.c \
-	tests/hiding/*.[ch] tests/hiding/module/*.c tests/avx/*.[ch] tests/calls/*.c contrib/hints/*.h \
+	tests/hiding/*.[ch] tests/hiding/module/*.c tests/avx/*.[ch] tests/avx/counters_module/*.c \
+	tests/calls/*.c contrib/hints/*.h \
 	src/sim/*.[ch] src/sim/shim/scx/*.h)
 SHELL_SCRIPTS := .ci/run build/clang build/install-dependencies tests/suite/lib.sh \
 	tests/suite/systemd.sh tests/hiding/lib.sh tests/hiding/raid.sh tests/vm/init

@@ -17,8 +17,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 use scx_utils::build_id;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
+use crate::agent::counters::Choice;
 use crate::agent::metrics::Listen;
 use crate::agent::policy::{self, history::History};
+use crate::agent::preflight::tier;
 use crate::agent::setup::LoadOpts;
 
 pub const NAME: &str = env!("CARGO_PKG_NAME");
@@ -82,6 +84,16 @@ struct Opts {
     /// Schedule AVX work also where it hardly lowers the clock.
     #[arg(long)]
     force: bool,
+
+    /// What counts how low clocks are, for policies with fairness=compensate: the best that there
+    /// is, none, or events by the name of who counts and their number in hexadecimal, either those
+    /// of APERF and MPERF or the cycles at each of three licences.
+    #[arg(long, value_name = "best|none|PMU:EVENT,...", default_value_t = Choice::Best)]
+    clock_counters: Choice,
+
+    /// Find out about AVX work in this way, and not in the best that there is.
+    #[arg(long, value_name = "NAME", value_enum)]
+    tier: Option<tier::Name>,
 
     /// Make sure at each decision that its policy is whole, and count it; for tests.
     #[arg(long, hide = true)]
@@ -180,6 +192,8 @@ fn run(opts: Opts) -> Result<()> {
         verbose: opts.verbose,
         forced: opts.force,
         check_policies: opts.check_policies,
+        clock_counters: opts.clock_counters,
+        tier: opts.tier,
         exit_dump_len: opts.exit_dump_len,
         libbpf: opts.libbpf,
     };

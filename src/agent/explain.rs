@@ -108,8 +108,7 @@ impl fmt::Display for Explanation {
         if self.book.watched_s > 0.0 {
             writeln!(
                 out,
-                "{:.3} s of {:.3} s lost to clocks that others had made low, and not paid for \
-                 (estimated)",
+                "{:.3} s of {:.3} s lost to clocks that others had made low, and not paid for",
                 self.book.lost_s, self.book.watched_s
             )?;
         }

@@ -2,8 +2,9 @@
 //! Loads, observes and explains; schedules nothing.
 
 mod books;
-mod clocks;
+pub mod clocks;
 pub mod control;
+pub mod counters;
 mod cpulist;
 pub mod events;
 pub mod explain;
@@ -16,6 +17,7 @@ pub mod prospect;
 pub mod scheduler;
 pub mod service;
 pub mod setup;
+mod slots;
 pub mod stats;
 pub mod status;
-mod topology;
+pub mod topology;

@@ -17,8 +17,8 @@ use scx_utils::{
 };
 use tracing::{info, warn};
 
-use super::clocks::Clocks;
 use super::control::{Answer, Peer, Pending, Request};
+use super::counters::Counters;
 use super::events::Reader;
 use super::events::hub::Hub;
 use super::explain::Explanation;
@@ -26,13 +26,14 @@ use super::metrics::snapshot::{Now, Snapshot, Sums, Work};
 use super::metrics::source::Exporter;
 use super::policy::history::{Change, History};
 use super::policy::{self, Difference, InForce};
-use super::preflight::Tier;
 use super::prospect::{Circumstances, Prospect, prospect};
-use super::setup::{LoadOpts, configure, tell_places, tell_policy};
+use super::setup::{LoadOpts, Means, configure, tell_places};
+use super::slots::Slots;
 use super::stats::{self, Metrics, Server};
 use super::status::{self, Status, seconds};
 use super::{books, service, topology};
 use crate::bpf::intf::{self, avx_cpu_role};
+use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::{NAME, version};
 
@@ -56,10 +57,10 @@ pub struct Scheduler<'a> {
     started: Instant,
     /// What the CPUs had done before.
     busy_before_ns: u64,
-    tier: Tier,
-    clocks: Clocks,
-    /// By the CPU (1/1024).
-    licence_drop: u64,
+    means: Means,
+    /// While they are needed.
+    counters: Option<Counters>,
+    slots: Slots,
     places: BTreeMap<u32, intf::avx_topology>,
     /// What was counted when the policy came into force.
     counted_before: Metrics,
@@ -71,8 +72,7 @@ pub struct Scheduler<'a> {
 impl<'a> Scheduler<'a> {
     pub fn start(
         opts: &LoadOpts,
-        tier: Tier,
-        licence_drop: u64,
+        means: Means,
         in_force: &InForce,
         hub: &Arc<Hub>,
         object: &'a mut MaybeUninit<OpenObject>,
@@ -86,12 +86,12 @@ impl<'a> Scheduler<'a> {
             .context("cannot open the BPF programs")?;
 
         let places = topology::places()?;
-        let clocks = Clocks::of_this_cpu();
-        configure(&mut skel, &places, &clocks, tier.kind, opts)?;
+        configure(&mut skel, &places, &means, opts)?;
 
         let mut skel = scx_ops_load!(skel, avxspec, uei).context("cannot load the BPF programs")?;
         tell_places(&skel, &places)?;
-        tell_policy(&skel, in_force, licence_drop)?;
+        let mut slots = Slots::new()?;
+        slots.put(&mut skel, in_force, means.clocks.licence_drop)?;
         let started = Instant::now();
         let busy_before_ns = stats::busy_ns()?;
         let link = scx_ops_attach!(skel, avxspec).context("cannot attach the scheduler")?;
@@ -111,14 +111,15 @@ impl<'a> Scheduler<'a> {
             link,
             started,
             busy_before_ns,
-            tier,
-            clocks,
-            licence_drop,
+            means,
+            counters: None,
+            slots,
             places,
             counted_before,
             hub,
             reader,
         };
+        it.count_clocks(in_force)?;
         it.tell_followers()?;
         Ok(it)
     }
@@ -151,7 +152,7 @@ impl<'a> Scheduler<'a> {
                     let asked = asked.context("the exporter is gone")?;
                     exporter.answer(&asked, self.snapshot(history));
                 }
-                default(LOOK_AROUND) => {}
+                default(LOOK_AROUND) => self.slots.wait_for_late_readers()?,
             }
             self.revert_what_is_due(history);
         }
@@ -188,8 +189,7 @@ impl<'a> Scheduler<'a> {
                 differences: policy::differences(&old.policy, &next.policy),
             });
         }
-        let switched =
-            next.and_then(|next| tell_policy(&self.skel, &next, self.licence_drop).map(|()| next));
+        let switched = next.and_then(|next| self.put_into_force(&next).map(|()| next));
         let next = switched.inspect_err(|error| {
             history.refused();
             info!("{peer}: refused another policy: {error:#}");
@@ -199,10 +199,40 @@ impl<'a> Scheduler<'a> {
         Ok(Answer::Changed { generation: next.generation, differences })
     }
 
+    fn put_into_force(&mut self, next: &InForce) -> Result<()> {
+        self.slots.put(&mut self.skel, next, self.means.clocks.licence_drop)?;
+        self.count_clocks(next)
+    }
+
+    /// Others may have the counters while nobody needs them here.
+    fn count_clocks(&mut self, in_force: &InForce) -> Result<()> {
+        let Some(source) = &self.means.source else { return Ok(()) };
+        let finds_work = self.means.tier.kind() == intf::avx_tier_AVX_TIER_COUNTERS;
+        if in_force.policy.fairness != COMPENSATE && !finds_work {
+            self.counters = None;
+        } else if self.counters.is_none() {
+            let cpus = self.places.keys().copied();
+            match Counters::open(source, &self.skel.maps.cpu_counters, cpus) {
+                Ok(counters) => self.counters = Some(counters),
+                Err(error) if finds_work => return Err(error),
+                Err(error) => warn!("how low clocks are is estimated: {error:#}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// What tells how low clocks are while somebody is compensated.
+    fn told_by(&self) -> String {
+        match &self.means.source {
+            Some(source) => source.with(&self.means.clocks),
+            None => format!("an estimate with {}", self.means.clocks),
+        }
+    }
+
     fn revert_what_is_due(&mut self, history: &mut History) {
         let now = Instant::now();
         let Some(back) = history.due(now) else { return };
-        match tell_policy(&self.skel, &back, self.licence_drop) {
+        match self.put_into_force(&back) {
             Ok(()) => {
                 self.announce(&"nobody confirmed", history.in_force(), &back, None);
                 history.reverted(back, now);
@@ -323,11 +353,11 @@ impl<'a> Scheduler<'a> {
         };
         Ok(Status {
             version: version(),
-            tier: self.tier.name().to_owned(),
-            why: self.tier.why.to_owned(),
+            tier: self.means.tier.name().to_owned(),
+            why: self.means.tier.why.to_owned(),
             generation: in_force.generation,
             compensates: in_force.policy.fairness == COMPENSATE,
-            clocks: self.clocks.to_string(),
+            clocks: self.told_by(),
             runs_for_s: seconds(metrics.interval_ns),
             busy_s: seconds(metrics.run_ns),
             avx_s: seconds(metrics.avx_ns),
@@ -347,9 +377,9 @@ impl<'a> Scheduler<'a> {
     fn prospect(&self, in_force: &InForce, counted: &Metrics) -> Option<Prospect> {
         let is_only_observed =
             in_force.policy.avx_cores_for == u64::from(intf::avx_served_SERVED_NOBODY);
-        let granule = self.places.values().map(|place| place.core_cpus).max().unwrap_or(1);
-        let on_this_cpu = policy::on_cpu(&in_force.policy, self.licence_drop);
-        let at = Circumstances::new(self.tier.kind, &on_this_cpu, granule.into());
+        let granule = cpus_per_core(self.places.values());
+        let on_this_cpu = policy::on_cpu(&in_force.policy, self.means.clocks.licence_drop);
+        let at = Circumstances::new(self.means.tier.kind(), &on_this_cpu, granule.into());
         is_only_observed.then(|| prospect(&counted.since(&self.counted_before), &at))
     }
 
@@ -358,8 +388,8 @@ impl<'a> Scheduler<'a> {
         let sums = self.sums(&roles)?;
         Ok(Snapshot {
             now: Now {
-                tier: self.tier.name(),
-                clocks: self.clocks.to_string(),
+                tier: self.means.tier.name(),
+                clocks: self.told_by(),
                 generation: history.in_force().generation,
                 policy_refusals: history.refusals(),
                 policy_reverts: history.reverts(),

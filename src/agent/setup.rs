@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the BPF programs are told: before they are loaded what holds as long as they run, and
-//! afterwards where the CPUs are and which policy is in force.
+//! What the BPF programs are told before they run, and what holds for as long as they do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd};
 
 use anyhow::{Context, Result};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
+use libbpf_rs::{MapCore, MapFlags};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{NR_CPU_IDS, compat};
 use tracing::{debug, warn};
 
 use super::clocks::Clocks;
+use super::counters::{Choice, Source};
 use super::hints;
-use super::policy::{self, InForce};
+use super::preflight::{Tier, tier};
 use crate::bpf::intf;
+use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, OpenBpfSkel};
 
 /// A function that is there where programs may wait for memory while they watch exec.
@@ -26,8 +26,18 @@ pub struct LoadOpts {
     pub verbose: bool,
     pub forced: bool,
     pub check_policies: bool,
+    pub clock_counters: Choice,
+    /// That is asked for instead of the best.
+    pub tier: Option<tier::Name>,
     pub exit_dump_len: u32,
     pub libbpf: LibbpfOpts,
+}
+
+/// By what it finds out about AVX work, and about clocks.
+pub struct Means {
+    pub tier: Tier,
+    pub clocks: Clocks,
+    pub source: Option<Source>,
 }
 
 /// What must be settled between opening and loading. It holds while the scheduler runs: a restart
@@ -36,20 +46,21 @@ pub struct LoadOpts {
 pub fn configure(
     skel: &mut OpenBpfSkel<'_>,
     places: &BTreeMap<u32, intf::avx_topology>,
-    clocks: &Clocks,
-    tier: intf::avx_tier,
+    means: &Means,
     opts: &LoadOpts,
 ) -> Result<()> {
     let rodata = skel.maps.rodata_data.as_mut().context("the BPF programs have no constants")?;
     rodata.nr_online_cpus = u32::try_from(places.len()).context("too many CPUs")?;
     let nr_cpu_ids = u32::try_from(*NR_CPU_IDS).context("too many CPUs")?;
     rodata.nr_cpu_ids = nr_cpu_ids;
-    rodata.cpus_per_core = places.values().map(|place| place.core_cpus).max().unwrap_or(1);
+    rodata.cpus_per_core = cpus_per_core(places.values());
     let llcs: BTreeSet<u32> = places.values().map(|place| place.llc).collect();
     let nodes: BTreeSet<u32> = places.values().map(|place| place.node).collect();
     rodata.nr_nodes = u32::try_from(nodes.len()).context("too many nodes")?;
     rodata.nr_llcs = u32::try_from(llcs.len()).context("too many caches")?;
-    rodata.tier = tier;
+    let Means { tier, clocks, source } = means;
+    rodata.tier = tier.kind();
+    rodata.clocks.counters = source.as_ref().map_or(0, |source| source.kind().into());
     rodata.clocks.nr_steps = clocks.known.nr_steps;
     for (to, from) in rodata.clocks.steps.iter_mut().zip(&clocks.known.steps) {
         (to.up_to_cores, to.lost) = (from.up_to_cores, from.lost);
@@ -61,6 +72,9 @@ pub fn configure(
     skel.maps.cpus.set_max_entries(nr_cpu_ids).context("cannot size the map of CPUs")?;
     skel.maps.cpu_roles.set_max_entries(nr_cpu_ids).context("cannot size the books of CPUs")?;
     skel.maps.cpu_clocks.set_max_entries(nr_cpu_ids).context("cannot size the books of clocks")?;
+    let counters = nr_cpu_ids * intf::avx_clock_counters_CYCLES_BY_LICENCE;
+    skel.maps.cpu_counters.set_max_entries(counters).context("cannot size the counters")?;
+    skel.progs.avxspec_count.set_autoload(source.is_some());
     skel.maps.topology.set_max_entries(nr_cpu_ids).context("cannot size the topology")?;
 
     let ops = skel.struct_ops.avxspec_mut();
@@ -75,7 +89,7 @@ pub fn configure(
         ops.cpu_release = std::ptr::null_mut();
         skel.progs.avxspec_sched_switch.set_autoload(true);
     }
-    choose_programs(skel, tier)
+    choose_programs(skel, tier.kind())
 }
 
 /// What listens beside the scheduler's own callbacks.
@@ -83,6 +97,9 @@ fn choose_programs(skel: &mut OpenBpfSkel<'_>, tier: intf::avx_tier) -> Result<(
     if tier != intf::avx_tier_AVX_TIER_OBSERVE {
         skel.progs.avxspec_exec.set_autoload(true);
         hints::listen(skel)?;
+    }
+    if tier == intf::avx_tier_AVX_TIER_COUNTERS {
+        skel.progs.avxspec_count_switch.set_autoload(true);
     }
     if tier == intf::avx_tier_AVX_TIER_TRAP {
         skel.progs.avxspec_hidden_used.set_autoload(true);
@@ -114,48 +131,8 @@ pub fn tell_places(skel: &BpfSkel<'_>, places: &BTreeMap<u32, intf::avx_topology
     Ok(())
 }
 
-/// Puts a policy into force, for each decision that begins after this. What is in force is
-/// never written to: what changes is the map that the BPF programs look it up in.
-pub fn tell_policy(skel: &BpfSkel<'_>, new: &InForce, licence_drop: u64) -> Result<()> {
-    let new = InForce { policy: policy::on_cpu(&new.policy, licence_drop), ..*new };
-    let zero = 0u32.to_ne_bytes();
-    let map = MapHandle::create(
-        MapType::Array,
-        Some("policy"),
-        size_of::<u32>() as u32,
-        size_of::<intf::avx_policy_in_force>() as u32,
-        1,
-        &libbpf_sys::bpf_map_create_opts {
-            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
-            ..Default::default()
-        },
-    )
-    .context("cannot create a map for the policy")?;
-    let in_force = intf::avx_policy_in_force {
-        generation: new.generation,
-        checksum: checksum_of(&new),
-        policy: new.policy,
-    };
-    map.update(&zero, as_bytes(&in_force), MapFlags::ANY).context("cannot write the policy")?;
-    map.freeze().context("cannot seal the policy")?;
-    skel.maps
-        .policies
-        .update(&zero, &map.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)
-        .context("cannot put the policy into force")
-}
-
-/// As the BPF programs compute it.
-fn checksum_of(new: &InForce) -> u64 {
-    let words = as_bytes(&new.policy).chunks_exact(size_of::<u64>());
-    words
-        .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
-        .fold(new.generation, |sum, word| {
-            sum.wrapping_mul(intf::AVX_CHECKSUM_FACTOR).wrapping_add(word)
-        })
-}
-
 /// What C calls the representation of an object.
-fn as_bytes<T: Copy>(object: &T) -> &[u8] {
+pub fn as_bytes<T: Copy>(object: &T) -> &[u8] {
     // SAFETY: these are the bytes of a live object. What lies between its members, if anything
     // does, is read by nobody.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(object).cast(), size_of::<T>()) }

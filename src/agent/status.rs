@@ -223,8 +223,8 @@ impl Waits {
     }
 }
 
-/// The books of whoever did AVX work or lost time to it, the most first, and without names: to look for these takes
-/// long.
+/// The books of whoever did AVX work or lost time to it, the most first, and without names: to look
+/// for these takes long.
 pub fn cgroups_of(books: impl Iterator<Item = (u64, avx_book)>) -> Vec<Cgroup> {
     let mut cgroups: Vec<Cgroup> = books
         .map(|(id, book)| Cgroup { id, path: String::new(), book: Book::new(&book) })

@@ -44,6 +44,11 @@ fn patiently<T>(pause: Duration, mut look: impl FnMut() -> Result<T>) -> Result<
     look()
 }
 
+/// Of the online CPUs.
+pub fn first_cpu() -> Result<u32> {
+    Ok(listed_in(ONLINE_CPUS)?.first().copied().unwrap_or_default())
+}
+
 /// CPUs that are present and not online; none if that is not to be found out.
 pub fn offline() -> Vec<u32> {
     let (present, online) = (listed_in(PRESENT_CPUS), listed_in(ONLINE_CPUS));

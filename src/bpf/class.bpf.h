@@ -172,11 +172,13 @@ static __always_inline bool is_hint_of_avx(const struct avx_policy *policy, u64 
 	return policy->avx_cores_for != SERVED_NOBODY && means_avx_work(policy, hint);
 }
 
-/* Its phase is over. */
-static __always_inline void becomes_scalar(struct avx_habit *habit)
+/* Its phase is over, unless somebody found that before: a tick interrupts whoever does. */
+static __always_inline bool becomes_scalar(struct avx_habit *habit)
 {
-	habit->class = CLASS_SCALAR;
+	if (__sync_val_compare_and_swap(&habit->class, CLASS_AVX, CLASS_SCALAR) != CLASS_AVX)
+		return false;
 	habit->mixed = false;
+	return true;
 }
 
 #endif /* AVXSPEC_CLASS_BPF_H */

@@ -94,7 +94,7 @@ mod native {
         pub safe fn avx_is_hint_of_avx(policy: &avx_policy, hint: u64) -> bool;
         pub safe fn avx_was_seen_at(habit: &Habit, ran: u64) -> bool;
         pub safe fn avx_is_kept(habit: &Habit, policy: &avx_policy, ran: u64) -> bool;
-        pub safe fn avx_becomes_scalar(habit: &mut Habit);
+        pub safe fn avx_becomes_scalar(habit: &mut Habit) -> bool;
         pub safe fn avx_phase_begins(phase: &mut Phase, policy: &avx_policy, ran: u64);
         pub safe fn avx_phase_goes_on(phase: &mut Phase, ran: u64);
         pub safe fn avx_phase_is_over(
@@ -211,7 +211,8 @@ impl Task {
             && !avx_is_kept(&self.habit, policy, self.ran)
         {
             avx_phase_ends(&mut self.phase, self.ran);
-            avx_becomes_scalar(&mut self.habit);
+            assert!(avx_becomes_scalar(&mut self.habit));
+            assert!(!avx_becomes_scalar(&mut self.habit), "it ends once");
             self.moves += 1;
         }
         self.look();

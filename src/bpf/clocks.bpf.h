@@ -28,9 +28,19 @@ bool compensates;
 bool counts_avx2;
 u64 active_cores; /* of all nodes, moving average (1/1024) */
 struct avx_clock_step clock_now;
+u32 clock_step_now;
+
+/* The highest relative clock that was seen in each step, fading. */
+u64 ideal_clocks[AVX_CLOCK_STEPS];
+#define IDEAL_FADES 15 /* bits; with 100 looks a second, to half of it in 4 minutes */
 
 struct clock_ctx {
 	struct avx_hold holds[NR_LICENCES];
+	struct avx_counted counted;
+	u64 counts[NR_LICENCES]; /* as they were with the last tick, if */
+	bool counts_since_tick;
+	u64 suspected[NR_LICENCES]; /* as they were at the last look for AVX work */
+	u64 suspected_at;
 	u64 looked_at; /* at what runs there, by the tick or when it became other work */
 	u32 sibling;
 } __attribute__((aligned(64)));
@@ -46,6 +56,14 @@ struct {
 static struct clock_ctx *lookup_clock(u32 cpu)
 {
 	return bpf_map_lookup_elem(&cpu_clocks, &cpu);
+}
+
+/* That of the other thread of the core, if there is one. */
+static struct clock_ctx *sibling_of(const struct clock_ctx *clock)
+{
+	struct clock_ctx *sibling = lookup_clock(clock->sibling);
+
+	return sibling == clock ? NULL : sibling;
 }
 
 static void init_clocks(void)
@@ -86,21 +104,31 @@ static u32 count_active_cores(void)
 	return since(nr_idle, nr_online_cpus) / at_least_one(cpus_per_core);
 }
 
+static void fade_ideal_clocks(void)
+{
+	for (u32 n = 0; n < AVX_CLOCK_STEPS; n++)
+		ideal_clocks[n] -= ideal_clocks[n] >> IDEAL_FADES;
+}
+
 /* What the policy says of it now, and how much there is to lose. */
 static void look_at_clocks(const struct avx_policy *policy)
 {
 	bool on = policy->fairness == FAIRNESS_COMPENSATE;
+	u64 active;
 
 	if (on && !compensates)
 		forget_clocks();
 	compensates = on;
-	counts_avx2 = on && policy->classes == CLASSES_AVX512_AVX2_HEAVY;
+	/* Counters see the clocks that are low for it, so whoever lowers them must be known. */
+	counts_avx2 = on && (clocks.counters || policy->classes == CLASSES_AVX512_AVX2_HEAVY);
 	if (!on)
 		return;
 	active_cores =
 		moving_average(active_cores, count_active_cores() * AVX_WHOLE, ACTIVE_WEIGHT);
-	clock_now = clock_step(&clocks, active_cores / AVX_WHOLE / at_least_one(nr_nodes),
-			       policy->licence_drop);
+	active = active_cores / AVX_WHOLE / at_least_one(nr_nodes);
+	clock_step_now = step_number(&clocks, active);
+	clock_now = clock_step(&clocks, clock_step_now, policy->licence_drop);
+	fade_ideal_clocks();
 }
 
 /* What @p lost need not be paid for. */
@@ -128,6 +156,17 @@ static bool needs_licence_1(const struct task_ctx *tctx, const struct avx_hold *
 	       (counts_avx2 && licence_needed(&tctx->habit, false));
 }
 
+/* For how long; of the @sibling, if there is one, counters know already. */
+static __always_inline u64 suffered_at(u32 licence, const struct clock_ctx *clock,
+				       const struct clock_ctx *sibling, u64 task, u64 from, u64 to)
+{
+	const struct avx_hold *own = &clock->holds[licence];
+
+	if (clock->counted.is_known)
+		return suffered_by_count(clock->counted.low[licence], own, task, from, to);
+	return suffered(own, sibling ? &sibling->holds[licence] : NULL, task, from, to);
+}
+
 /*
  * Looks back at how low the clock was for @p, which runs on this CPU. Global, for the
  * verifier.
@@ -135,7 +174,6 @@ static bool needs_licence_1(const struct task_ctx *tctx, const struct avx_hold *
 __noinline int compensate(struct task_struct *p __arg_trusted, u64 came_at, u64 ran, u64 now)
 {
 	struct clock_ctx *clock = lookup_clock(bpf_get_smp_processor_id()), *sibling;
-	const struct avx_hold *beside_1, *beside_2;
 	struct task_ctx *tctx = lookup_task(p);
 	u64 from, at_1, at_2;
 	bool needs_1;
@@ -146,11 +184,9 @@ __noinline int compensate(struct task_struct *p __arg_trusted, u64 came_at, u64 
 	clock->looked_at = now;
 	if (from >= now)
 		return 0;
-	sibling = lookup_clock(clock->sibling);
-	beside_1 = sibling && sibling != clock ? &sibling->holds[LICENCE_1] : NULL;
-	beside_2 = sibling && sibling != clock ? &sibling->holds[LICENCE_2] : NULL;
-	at_1 = suffered(&clock->holds[LICENCE_1], beside_1, (u64)p, from, now);
-	at_2 = suffered(&clock->holds[LICENCE_2], beside_2, (u64)p, from, now);
+	sibling = sibling_of(clock);
+	at_1 = suffered_at(LICENCE_1, clock, sibling, (u64)p, from, now);
+	at_2 = suffered_at(LICENCE_2, clock, sibling, (u64)p, from, now);
 	needs_1 = needs_licence_1(tctx, &clock->holds[LICENCE_1], (u64)p, from);
 	give_back(p, tctx, lost_to_clocks(&clock_now, at_1, at_2, needs_1), now - from, ran);
 	return 0;
@@ -168,27 +204,34 @@ static void look_back(struct task_struct *p, const struct cpu_ctx *cctx,
 	compensate(p, came_at(cctx, at), at->ran, at->now);
 }
 
-/*
- * What the wide work on this CPU needs, which is that of @p, begins now or is over; @tctx
- * is its context, if that is at hand.
- */
-static void lower_clock(struct task_struct *p, const struct task_ctx *tctx, bool begins, u64 now)
+/* The work on this CPU needs that licence from now on, and is that of @task. */
+static void set_licence(u64 task, u32 needed, u64 now)
 {
 	struct clock_ctx *clock = lookup_clock(bpf_get_smp_processor_id());
-	u32 needed = LICENCE_NONE;
 
-	if (begins && !tctx)
-		tctx = lookup_task(p);
-	if (begins && tctx)
-		needed = licence_needed(&tctx->habit, true);
 	if (!clock)
 		return;
 	for (u32 licence = LICENCE_1; licence <= LICENCE_2; licence++) {
 		if (needed >= licence)
-			hold_goes_on(&clock->holds[licence], (u64)p, now);
+			hold_goes_on(&clock->holds[licence], task, now);
 		else
 			hold_runs_out(&clock->holds[licence], now, licence_hold_ns);
 	}
+}
+
+/* @p, which runs on this CPU, begins wide work; @tctx is its context, if that is at hand. */
+static void lower_clock(struct task_struct *p, const struct task_ctx *tctx, u64 now)
+{
+	if (!tctx)
+		tctx = lookup_task(p);
+	if (tctx)
+		set_licence((u64)p, licence_needed(&tctx->habit, true), now);
+}
+
+/* Nothing on this CPU lowers its clock any more. */
+static void let_clock_rise(u64 now)
+{
+	set_licence(0, LICENCE_NONE, now);
 }
 
 /*
@@ -210,7 +253,7 @@ static void find_avx2(struct task_struct *p, const struct task_ctx *tctx, struct
 static void end_avx2(struct cpu_ctx *cctx)
 {
 	cctx->runs_avx2 = false;
-	lower_clock(NULL, NULL, false, scx_bpf_now());
+	let_clock_rise(scx_bpf_now());
 }
 
 /* What runs on this CPU is AVX work from now on, or none any more. */
@@ -220,8 +263,12 @@ static void runs_as(struct task_struct *p, const struct task_ctx *tctx, struct c
 	bool was_avx = cctx->runs_avx;
 
 	set_runs_avx(cctx, is_avx, now);
-	if (compensates && (is_avx || was_avx))
-		lower_clock(p, tctx, is_avx, now);
+	if (!compensates)
+		return;
+	if (is_avx)
+		lower_clock(p, tctx, now);
+	else if (was_avx)
+		let_clock_rise(now);
 }
 
 #endif /* AVXSPEC_CLOCKS_BPF_H */

@@ -18,13 +18,17 @@
  * task ran without being looked at counts as what it ran when it was, so that a switch
  * costs nothing.
  *
- * Limits. It is an estimate: of when wide vectors were executed last, and of how long
- * and how much that costs. Of the sibling's holds since the last look only the last one is
- * seen. The sibling writes while it is read; what is wrong for that is bounded by the time
- * between two looks.
+ * Where counters tell how low the clock was since the tick before, that is taken for true,
+ * and a task suffered from all of it but for as long as its own work accounts for.
+ *
+ * Limits. Without counters it is an estimate: of when wide vectors were executed last, and
+ * of how long and how much that costs. Of the sibling's holds since the last look only the
+ * last one is seen. The sibling writes while it is read; what is wrong for that is bounded
+ * by the time between two looks. Counters do not tell when between two ticks the clock was
+ * low.
  *
  * After Gottschlag, Machauer, Khalil and Bellosa, "Fair Scheduling for AVX2 and AVX-512
- * Workloads" (USENIX ATC 2021), which counts cycles instead.
+ * Workloads" (USENIX ATC 2021), which reads counters at each switch.
  *
  * Everything here is pure. Times are nanoseconds on the wall.
  */
@@ -81,6 +85,101 @@ static __always_inline u64 suffered(const struct avx_hold *own, const struct avx
 	return here + within(beside->until, begin, to) - begin;
 }
 
+/*
+ * What was counted of a CPU between its last two ticks: for what share of that time its
+ * clock was low for a licence, or for a higher one (1/1024).
+ */
+struct avx_counted {
+	u64 low[NR_LICENCES];
+	bool is_known;
+};
+
+/* So many cycles take as long as this many at the highest clock. */
+static __always_inline u64 long_cycles(const struct avx_clock_step *step, const u64 *cycles,
+				       u32 licence)
+{
+	return cycles[licence] * AVX_WHOLE / at_least_one(since(step->lost[licence], AVX_WHOLE));
+}
+
+/* By its core's cycles at each licence. */
+static __always_inline void learn_from_cycles(struct avx_counted *it,
+					      const struct avx_clock_step *step, const u64 *cycles)
+{
+	u64 at_2 = long_cycles(step, cycles, LICENCE_2);
+	u64 at_either = long_cycles(step, cycles, LICENCE_1) + at_2;
+	u64 all = cycles[LICENCE_NONE] + at_either;
+
+	it->low[LICENCE_1] = at_either * AVX_WHOLE / at_least_one(all);
+	it->low[LICENCE_2] = at_2 * AVX_WHOLE / at_least_one(all);
+	it->is_known = all;
+}
+
+/* Clocks relative to a constant one have so many digits. */
+#define CLOCK_ONE (1ULL << 20)
+
+static __always_inline u64 relative_clock(u64 aperf, u64 mperf)
+{
+	return aperf * CLOCK_ONE / at_least_one(mperf);
+}
+
+/*
+ * The highest clock, slowly: one that is too high since the counters were not read at the
+ * same moment makes little difference.
+ */
+static __always_inline u64 ideal_clock(u64 ideal, u64 now)
+{
+	return ideal + since(ideal, now) / 16;
+}
+
+/* By its clock, as if what is missing to the ideal one were lost to the highest licence. */
+static __always_inline void
+learn_from_clock(struct avx_counted *it, const struct avx_clock_step *step, u64 clock, u64 ideal)
+{
+	u64 lost = since(clock, ideal) * AVX_WHOLE / at_least_one(ideal);
+	u64 share = lost * AVX_WHOLE / at_least_one(step->lost[LICENCE_2]);
+
+	it->low[LICENCE_1] = at_most(share, AVX_WHOLE);
+	it->low[LICENCE_2] = it->low[LICENCE_1];
+	it->is_known = clock;
+}
+
+/*
+ * For how long a task suffered that ran on a CPU from @from to @to, which has @own, and had
+ * a low clock for such a share of that time.
+ */
+static __always_inline u64 suffered_by_count(u64 share, const struct avx_hold *own, u64 task,
+					     u64 from, u64 to)
+{
+	u64 low = since(from, to) * share / AVX_WHOLE, caused = 0;
+
+	if (own->task == task)
+		caused = within(own->until, from, to) - within(own->began, from, to);
+	return since(caused, low);
+}
+
+/* Of a time, so much may be low by chance: counters are not read at one moment. */
+#define LOW_BY_CHANCE 32
+
+/*
+ * Of a task that ran on a CPU from @from to @to, which has @own, and its sibling, if there
+ * is one, has @beside, while the clock was low for such a share of that time (1/1024).
+ */
+static __always_inline enum avx_evidence evidence_of(u64 share, const struct avx_hold *own,
+						     const struct avx_hold *beside, u64 task,
+						     u64 from, u64 to)
+{
+	u64 passed = since(from, to), low = passed * share / AVX_WHOLE, others;
+	struct avx_hold before = *own;
+
+	/* What it did itself excuses nobody. */
+	if (before.task == task)
+		before.until = 0;
+	others = suffered(&before, beside, task, from, to);
+	if (low <= passed / LOW_BY_CHANCE)
+		return EVIDENCE_NONE;
+	return low > others + passed / LOW_BY_CHANCE ? EVIDENCE_WIDE : EVIDENCE_OPEN;
+}
+
 /* Of a clock that is what the lower licence leaves of it, what the higher one takes. */
 static __always_inline u64 lost_beyond(const struct avx_clock_step *step, bool from_licence_1)
 {
@@ -118,20 +217,29 @@ static __always_inline u64 given_back(const struct avx_clock_step *step, u64 los
 	return ran_ns * share / AVX_WHOLE;
 }
 
-/* What is known of the clocks of this processor, with so many cores of a package active. */
+/* Which of the known clocks are those with so many cores of a package active. */
+static __always_inline u32 step_number(const volatile struct avx_clocks *clocks, u64 active_cores)
+{
+	u32 n;
+
+	for (n = 0; n < AVX_CLOCK_STEPS - 1 && n + 1 < clocks->nr_steps; n++)
+		if (active_cores <= clocks->steps[n].up_to_cores)
+			break;
+	return n;
+}
+
+/* What is known of the clocks of this processor there. */
 static __always_inline struct avx_clock_step clock_step(const volatile struct avx_clocks *clocks,
-							u64 active_cores, u64 licence_drop)
+							u32 n, u64 licence_drop)
 {
 	struct avx_clock_step step = {
 		.lost = { [LICENCE_1] = licence_drop / 2, [LICENCE_2] = licence_drop },
 	};
 
-	for (u32 n = 0; n < AVX_CLOCK_STEPS && n < clocks->nr_steps; n++) {
+	if (n < clocks->nr_steps) {
 		step.up_to_cores = clocks->steps[n].up_to_cores;
 		step.lost[LICENCE_1] = clocks->steps[n].lost[LICENCE_1];
 		step.lost[LICENCE_2] = clocks->steps[n].lost[LICENCE_2];
-		if (active_cores <= step.up_to_cores)
-			break;
 	}
 	return step;
 }

@@ -3,7 +3,10 @@
 
 use proptest::prelude::*;
 
-use super::intf::{avx_clock_step, avx_clocks, avx_habit};
+use super::intf::{
+    AVX_WHOLE, avx_clock_step, avx_clocks, avx_evidence_EVIDENCE_NONE, avx_evidence_EVIDENCE_OPEN,
+    avx_evidence_EVIDENCE_WIDE, avx_habit,
+};
 use crate::sim::model::{Model, UNKNOWN_CLOCKS};
 
 const US: u64 = 1000;
@@ -20,6 +23,13 @@ struct Hold {
 }
 
 #[repr(C)]
+#[derive(Debug, Default)]
+struct Counted {
+    low: [u64; 3],
+    is_known: bool,
+}
+
+#[repr(C)]
 #[derive(Debug, PartialEq)]
 struct Needs {
     wide: u32,
@@ -27,7 +37,7 @@ struct Needs {
 }
 
 mod native {
-    use super::{Hold, Needs, avx_clock_step, avx_clocks, avx_habit};
+    use super::{Counted, Hold, Needs, avx_clock_step, avx_clocks, avx_habit};
 
     // SAFETY: the signatures repeat those of native.c, which build.rs links in.
     unsafe extern "C" {
@@ -36,6 +46,34 @@ mod native {
         pub safe fn avx_suffered(
             own: &Hold,
             beside: Option<&Hold>,
+            task: u64,
+            from: u64,
+            to: u64,
+        ) -> u64;
+        pub safe fn avx_evidence_of(
+            share: u64,
+            own: &Hold,
+            beside: Option<&Hold>,
+            task: u64,
+            from: u64,
+            to: u64,
+        ) -> u32;
+        pub safe fn avx_learn_from_cycles(
+            counted: &mut Counted,
+            step: &avx_clock_step,
+            cycles: &[u64; 3],
+        );
+        pub safe fn avx_learn_from_clock(
+            counted: &mut Counted,
+            step: &avx_clock_step,
+            clock: u64,
+            ideal: u64,
+        );
+        pub safe fn avx_ideal_clock(ideal: u64, now: u64) -> u64;
+        pub safe fn avx_relative_clock(aperf: u64, mperf: u64) -> u64;
+        pub safe fn avx_suffered_by_count(
+            share: u64,
+            own: &Hold,
             task: u64,
             from: u64,
             to: u64,
@@ -92,6 +130,34 @@ fn who_comes_after_suffers_until_the_hold_ends_and_who_began_it_does_not() {
     assert_eq!(suffered(2, 15 * MS, 16 * MS), 0, "it is over");
     assert_eq!(suffered(2, 12 * MS, 12 * MS), 0, "no time has passed");
     assert_eq!(suffered(2, 12 * MS, 11 * MS), 0, "clocks differ");
+}
+
+#[test]
+fn whoever_ran_while_the_clock_was_low_did_it_unless_others_may_have() {
+    const NONE: u32 = avx_evidence_EVIDENCE_NONE;
+    const WIDE: u32 = avx_evidence_EVIDENCE_WIDE;
+    const OPEN: u32 = avx_evidence_EVIDENCE_OPEN;
+    let nobody = Hold::default();
+    const WHOLE: u64 = AVX_WHOLE as u64;
+    // Between 10 and 14 ms.
+    let found = |share: u64, own: &Hold, beside: Option<&Hold>| {
+        avx_evidence_of(share, own, beside, 2, 10 * MS, 14 * MS)
+    };
+    assert_eq!(found(0, &nobody, None), NONE);
+    assert_eq!(found(20, &nobody, None), NONE, "that may be chance");
+    assert_eq!(found(64, &nobody, None), WIDE);
+    assert_eq!(found(WHOLE, &nobody, Some(&nobody)), WIDE);
+    // Another task left at 9.8 ms, which makes the clock low for 470 us.
+    let before = hold(1, 8 * MS, 9 * MS + 800 * US);
+    assert_eq!(found(100, &before, None), OPEN);
+    assert_eq!(found(WHOLE / 2, &before, None), WIDE);
+    assert_eq!(found(0, &before, None), NONE, "and is not low in spite of it");
+    // What it did itself before does not excuse it.
+    let own = hold(2, 8 * MS, 9 * MS + 800 * US);
+    assert_eq!(found(100, &own, None), WIDE);
+    let beside = hold(3, 8 * MS, 20 * MS);
+    assert_eq!(found(WHOLE, &own, Some(&beside)), OPEN);
+    assert_eq!(found(WHOLE, &nobody, Some(&beside)), OPEN);
 }
 
 #[test]
@@ -156,6 +222,67 @@ fn the_step_is_that_of_the_active_cores() {
     assert_eq!(avx_clocks_step(&UNKNOWN_CLOCKS, 5, 256).lost, [0, 128, 256]);
     let odd = avx_clocks { nr_steps: 1000, ..known };
     assert_eq!(avx_clocks_step(&odd, u64::MAX, 0).up_to_cores, odd.steps[7].up_to_cores);
+}
+
+#[test]
+fn cycles_at_each_licence_tell_for_how_long_it_was_held() {
+    let of = |cycles| {
+        let mut counted = Counted::default();
+        avx_learn_from_cycles(&mut counted, &all_active(), &cycles);
+        (counted.low, counted.is_known)
+    };
+    // A third of the time at each, in which cycles get longer.
+    let (low, _) = of([2_800_000, 2_300_000, 1_900_000]);
+    assert!(low[1].abs_diff(1024 * 2 / 3) < 3 && low[2].abs_diff(1024 / 3) < 3, "{low:?}");
+    assert_eq!(of([2_800_000, 0, 0]), ([0, 0, 0], true));
+    assert_eq!(of([0, 0, 1]), ([0, 1024, 1024], true));
+    assert_eq!(of([0; 3]), ([0; 3], false), "nothing was counted");
+}
+
+#[test]
+fn what_is_missing_to_the_ideal_clock_is_lost() {
+    let of = |aperf, mperf| {
+        let mut counted = Counted::default();
+        let now = avx_relative_clock(aperf, mperf);
+        avx_learn_from_clock(&mut counted, &all_active(), now, avx_relative_clock(2800, 2100));
+        (counted.low, counted.is_known)
+    };
+    let all = |share: u64| {
+        move |(low, known): ([u64; 3], bool)| {
+            known && low[1] == low[2] && low[1].abs_diff(share) < 5
+        }
+    };
+    assert!(all(0)(of(2_800_000, 2_100_000)));
+    assert!(all(1024)(of(1_900_000, 2_100_000)));
+    assert!(all(512)(of(2_350_000, 2_100_000)));
+    assert!(all(0)(of(3_000_000, 2_100_000)), "better than ideal");
+    assert!(all(1024)(of(100, 2_100_000)), "no licence is that low");
+    for (aperf, mperf) in [(0, 0), (0, 5)] {
+        assert!(!of(aperf, mperf).1, "the CPU slept");
+    }
+}
+
+#[test]
+fn one_clock_that_is_too_high_is_no_ideal() {
+    let often = |ideal, clock| (0..200).fold(ideal, |ideal, _| avx_ideal_clock(ideal, clock));
+    let ideal = often(0, 1_000_000);
+    assert!(ideal > 999_000, "{ideal}");
+    assert!(avx_ideal_clock(ideal, 1_100_000) < 1_010_000);
+    assert_eq!(often(ideal, 800_000), ideal, "a low one is none");
+    assert!(often(ideal, 1_100_000) > 1_099_000);
+}
+
+#[test]
+fn of_what_was_counted_the_own_work_is_paid_for() {
+    let suffered = |own: &Hold, share| avx_suffered_by_count(share, own, 1, 5 * MS, 6 * MS);
+    let others = hold(2, 4 * MS, 7 * MS);
+    assert_eq!(suffered(&others, 512), 500 * US);
+    assert_eq!(suffered(&hold(1, 4 * MS, 7 * MS), 1024), 0);
+    // Low for three quarters of it, and for half of it because of its own work.
+    let own = Hold { began: 5 * MS + 250 * US, until: 5 * MS + 750 * US, task: 1 };
+    assert_eq!(suffered(&own, 768), 250 * US);
+    assert_eq!(suffered(&own, 256), 0);
+    assert_eq!(avx_suffered_by_count(1024, &others, 1, 6 * MS, 5 * MS), 0, "clocks differ");
 }
 
 const ADD: [u8; 16] = *b"\x48\x01\xd8\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";

@@ -61,7 +61,7 @@ mod native {
         pub safe fn avx_due_of(vtime: u64, clock: u64, now: u64, weight: u64, load: &Load) -> Due;
         pub safe fn avx_queue_of(cpu: u32, kind: u32) -> u64;
         pub safe fn avx_choose_next(prev: i64, shared: i64, avx: i64, private: i64) -> u32;
-        pub safe fn avx_only_choice(shared: bool, avx: bool, private: bool) -> u32;
+        pub safe fn avx_only_choice(shared: u64, avx: u64, private: u64) -> u32;
         pub safe fn avx_tagged(due_at: u64, id: u64, with_weight: bool) -> Tagged;
         pub safe fn avx_yielding(due_in: i64, penalty_ns: u64) -> i64;
         pub safe fn avx_stranded(due_in: i64, bound_ns: u64) -> i64;
@@ -193,10 +193,10 @@ proptest! {
 
 #[test]
 fn who_waits_alone_need_not_be_compared() {
-    assert_eq!(avx_only_choice(true, false, false), SHARED);
-    assert_eq!(avx_only_choice(false, true, false), AVX);
-    assert_eq!(avx_only_choice(false, false, true), PRIVATE);
-    for several in [[true, true, false], [true, false, true], [false, true, true], [true; 3]] {
+    assert_eq!(avx_only_choice(7, 0, 0), SHARED);
+    assert_eq!(avx_only_choice(0, 2, 0), AVX);
+    assert_eq!(avx_only_choice(0, 0, 1), PRIVATE);
+    for several in [[1, 1, 0], [1, 0, 2], [0, 1, 1], [1; 3]] {
         assert_eq!(avx_only_choice(several[0], several[1], several[2]), PREV);
     }
 }

@@ -66,10 +66,18 @@ struct queue_ctx {
 
 /* How AVX work is found out about, from the best way to none. */
 enum avx_tier {
-	AVX_TIER_TRAP,	  /* the kernel hides AVX-512 and tells of its first use */
-	AVX_TIER_XSTATE,  /* wide registers are seen in use when it saves them */
-	AVX_TIER_HINTS,	  /* threads say so themselves */
-	AVX_TIER_OBSERVE, /* it is not: nothing is known, nothing is done */
+	AVX_TIER_TRAP,	   /* the kernel hides AVX-512 and tells of its first use */
+	AVX_TIER_XSTATE,   /* wide registers are seen in use when it saves them */
+	AVX_TIER_COUNTERS, /* clocks are counted that are low for it */
+	AVX_TIER_HINTS,	   /* threads say so themselves */
+	AVX_TIER_OBSERVE,  /* it is not: nothing is known, nothing is done */
+};
+
+/* What a low clock says of the task that ran. */
+enum avx_evidence {
+	EVIDENCE_NONE, /* it did nothing that lowers the clock */
+	EVIDENCE_WIDE, /* it did */
+	EVIDENCE_OPEN, /* it may have, or others did */
 };
 
 /* What a thread says of its work; see contrib/hints. */
@@ -142,9 +150,17 @@ struct avx_clock_step {
 	u64 lost[NR_LICENCES];
 };
 
-/* Those of this processor, by the number of cores, if they are known. */
+/* What is counted of a CPU, in this order, to know its clock. */
+enum avx_clock_counters {
+	NO_CLOCK_COUNTERS = 0,
+	APERF_AND_MPERF = 2,		 /* cycles at its clock, and at a constant one */
+	CYCLES_BY_LICENCE = NR_LICENCES, /* of its core, while it had each */
+};
+
+/* Those of this processor, by the number of cores, if they are known, and who tells. */
 #define AVX_CLOCK_STEPS 8
 struct avx_clocks {
+	u64 counters; /* of avx_clock_counters */
 	u64 nr_steps;
 	struct avx_clock_step steps[AVX_CLOCK_STEPS];
 };
@@ -191,7 +207,8 @@ struct avx_policy {
 	/* For whom there are AVX cores: enum avx_served */
 	u64 avx_cores_for;
 	/* What is AVX work: enum avx_classes. Of heavy AVX2 hints tell and nothing
-	 * else, for every program uses some AVX2 */
+	 * else, for every program uses some AVX2; in the tier counters it is whatever
+	 * lowers the clock */
 	u64 classes;
 
 	/* How many AVX cores: enum avx_sizing_method */
@@ -271,6 +288,9 @@ struct avx_policy_in_force {
 	u64 checksum; /* of the generation and all knobs, by Horner's rule */
 	struct avx_policy policy;
 };
+
+/* So many policies may be somebody's, the one in force being one of them. */
+#define AVX_POLICY_SLOTS 8
 
 #define AVX_CHECKSUM_FACTOR 1099511628211ULL
 
@@ -448,6 +468,7 @@ struct task_ctx {
 	u64 generation;		  /* of the policy by which it did */
 	u64 ended_at;		  /* when its last phase ended, on the wall */
 	u64 waited_ns;		  /* beside idle CPUs, and its process was not told yet */
+	u32 evidence;		  /* of the tier counters, at the last look, enum avx_evidence */
 	u64 booked_at;		  /* up to which running time its time is in the book, */
 	u64 watched_at;		  /* ... and up to which its clock was watched */
 	bool has_news;		  /* there is something in the book that is not told */

@@ -27,7 +27,7 @@ static bool says_avx_work(struct task_struct *p)
  */
 static void count_look(struct task_struct *p, struct cpu_ctx *cctx, bool is_wide)
 {
-	if (!is_wide && samples_saved())
+	if (!is_wide && tier == AVX_TIER_XSTATE)
 		is_wide = left_wide_vectors(p);
 	if (!is_wide && hints_given)
 		is_wide = says_avx_work(p);

@@ -9,6 +9,7 @@
 #include <scx/common.bpf.h>
 #include "cgroups.bpf.h"
 #include "clocks.bpf.h"
+#include "counters.bpf.h"
 #include "events.bpf.h"
 #include "hints.bpf.h"
 #include "looks.bpf.h"
@@ -151,8 +152,8 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	u64 slice = 0;
 	s32 cpu;
 
-	if (samples_saved())
-		learn_from_saved(p);
+	if (learns_afterwards())
+		learn_from_the_past(p);
 	if (nr_avx_cpus) {
 		cpu = select_by_role(p, prev_cpu, &slice);
 	} else {
@@ -338,7 +339,7 @@ static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
 	cctx->sent_to = idle;
 	cctx->runs_avx = false;
 	if (is_avx && compensates)
-		lower_clock(p, NULL, false, scx_bpf_now());
+		let_clock_rise(scx_bpf_now());
 	tell_sent(p, is_avx ? ROLE_AVX : ROLE_SCALAR, idle);
 	return true;
 }
@@ -361,7 +362,7 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
 	at = accounted_moment_of(p);
 	if (is_wide)
 		saw_wide_vectors(p, tctx, &at);
-	if (!samples_saved())
+	if (!learns_afterwards())
 		ends_phase(p, tctx, BOUNDARY_SWITCH, &at);
 	runs_as(p, tctx, cctx, false, at.now);
 }
@@ -374,16 +375,16 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
 static bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *prev,
 		      struct task_ctx *tctx)
 {
-	bool shared, avx, private = has_waiting(private_queue(cpu));
+	u64 shared, avx, private = nr_waiting(private_queue(cpu));
 	enum avx_choice choice = CHOOSE_PREV;
 	s64 running = NOBODY_DUE;
 
 	if (nr_llcs > 1)
-		look_around(cpu, !tctx && !private);
-	shared = has_waiting(shared_queue(cctx->shared_llc));
-	avx = classifies() && has_waiting(avx_queue(cctx->avx_llc));
+		look_around(cpu, tctx);
+	shared = nr_waiting(shared_queue(cctx->shared_llc));
+	avx = classifies() ? nr_waiting(avx_queue(cctx->avx_llc)) : 0;
 
-	if (!shared && !private && !avx) {
+	if (!(shared | private | avx)) {
 		if (tctx)
 			tctx->settled = prev->se.sum_exec_runtime;
 		return false;
@@ -454,8 +455,8 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 
 	cctx->coming = 0;
 	cctx->started_at = 0;
-	if (samples_saved() && !was_sent)
-		learn_from_saved(p);
+	if (learns_afterwards() && !was_sent)
+		learn_from_the_past(p);
 	if (cctx->runs_avx2)
 		end_avx2(cctx);
 	if (!nr_avx_cpus) {
@@ -520,13 +521,16 @@ static void look_at(struct task_struct *p)
 		look_back(p, cctx, &at);
 	if (tctx->quiet_until && at.ran >= tctx->quiet_until)
 		end_quiet(p, tctx);
-	is_wide = uses_wide_vectors(p);
+	is_wide =
+		tier == AVX_TIER_COUNTERS ? tctx->evidence == EVIDENCE_WIDE : uses_wide_vectors(p);
 	count_look(p, cctx, is_wide);
 	if (is_wide)
 		saw_wide_vectors(p, tctx, &at);
 	if (hints_given)
 		follow_hint(p, tctx, &at);
-	if (!samples_saved())
+	if (tier == AVX_TIER_COUNTERS && tctx->evidence == EVIDENCE_NONE)
+		ends_phase(p, tctx, BOUNDARY_UNUSED, &at);
+	else if (tier != AVX_TIER_XSTATE)
 		ends_phase(p, tctx, BOUNDARY_TICK, &at);
 	if (tctx->habit.class == CLASS_AVX)
 		reconsider(p, tctx, &at);

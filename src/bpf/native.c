@@ -65,7 +65,7 @@ u32 avx_choose_next(s64 prev, s64 shared, s64 avx, s64 private)
 	return choose_next(prev, shared, avx, private);
 }
 
-u32 avx_only_choice(bool shared, bool avx, bool private)
+u32 avx_only_choice(u64 shared, u64 avx, u64 private)
 {
 	return only_choice(shared, avx, private);
 }
@@ -216,9 +216,9 @@ bool avx_is_kept(const struct avx_habit *habit, const struct avx_policy *policy,
 	return is_kept(habit, policy, ran);
 }
 
-void avx_becomes_scalar(struct avx_habit *habit)
+bool avx_becomes_scalar(struct avx_habit *habit)
 {
-	becomes_scalar(habit);
+	return becomes_scalar(habit);
 }
 
 bool avx_is_never_hidden_from(const struct avx_policy *policy, const struct avx_name *program)
@@ -308,6 +308,39 @@ u64 avx_suffered(const struct avx_hold *own, const struct avx_hold *beside, u64 
 	return suffered(own, beside, task, from, to);
 }
 
+u32 avx_evidence_of(u64 share, const struct avx_hold *own, const struct avx_hold *beside, u64 task,
+		    u64 from, u64 to)
+{
+	return evidence_of(share, own, beside, task, from, to);
+}
+
+void avx_learn_from_cycles(struct avx_counted *counted, const struct avx_clock_step *step,
+			   const u64 *cycles)
+{
+	learn_from_cycles(counted, step, cycles);
+}
+
+void avx_learn_from_clock(struct avx_counted *counted, const struct avx_clock_step *step, u64 clock,
+			  u64 ideal)
+{
+	learn_from_clock(counted, step, clock, ideal);
+}
+
+u64 avx_ideal_clock(u64 ideal, u64 now)
+{
+	return ideal_clock(ideal, now);
+}
+
+u64 avx_relative_clock(u64 aperf, u64 mperf)
+{
+	return relative_clock(aperf, mperf);
+}
+
+u64 avx_suffered_by_count(u64 share, const struct avx_hold *own, u64 task, u64 from, u64 to)
+{
+	return suffered_by_count(share, own, task, from, to);
+}
+
 u64 avx_lost_to_clocks(const struct avx_clock_step *step, u64 at_licence_1, u64 at_licence_2,
 		       bool needs_licence_1)
 {
@@ -322,7 +355,7 @@ u64 avx_given_back(const struct avx_clock_step *step, u64 lost_ns, u64 seen_ns, 
 struct avx_clock_step avx_clocks_step(const struct avx_clocks *clocks, u64 active_cores,
 				      u64 licence_drop)
 {
-	return clock_step(clocks, active_cores, licence_drop);
+	return clock_step(clocks, step_number(clocks, active_cores), licence_drop);
 }
 
 /* After a sample of code, the licences that it needs as an AVX task and as none. */

@@ -34,6 +34,11 @@ pub fn name_by_first_cpu(cpus: &Groups, isolated: &BTreeSet<u32>) -> BTreeMap<u3
     cpus.iter().map(place).collect()
 }
 
+/// Of the core that has the most that are usable.
+pub fn cpus_per_core<'a>(places: impl Iterator<Item = &'a avx_topology>) -> u32 {
+    places.map(|place| place.core_cpus).max().unwrap_or(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

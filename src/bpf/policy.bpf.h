@@ -5,10 +5,11 @@
  * Problem. A policy changes while the scheduler runs, and no decision may see a
  * part of the old one and a part of the new one.
  *
- * Mechanism. Each policy lives in a map of its own, which nobody writes any more
- * once it is in force. What changes is which of these maps is looked up. Whoever
- * decides looks once and hands on what was found; the kernel keeps the map for as
- * long as a program that found it runs.
+ * Mechanism. There is room for some. The agent writes a policy where nobody looks,
+ * and then says that this is where to look. Whoever decides looks once and hands on
+ * what was found. The agent writes to a slot again when all who may have found
+ * something there have ended, for which the kernel lets it wait: so nobody may look
+ * who can sleep meanwhile, but in a critical section of RCU.
  */
 #ifndef AVXSPEC_POLICY_BPF_H
 #define AVXSPEC_POLICY_BPF_H
@@ -18,22 +19,14 @@
 /* Set by the agent before loading: whether each reader makes sure of what it read. */
 const volatile bool checks_policies = false;
 
-struct policy_map {
+/* Written by the agent alone. */
+struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, AVX_POLICY_SLOTS);
 	__type(key, u32);
 	__type(value, struct avx_policy_in_force);
-} first_policy SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-	__array(values, struct policy_map);
-} policies SEC(".maps") = {
-	.values = { &first_policy },
-};
+} policies SEC(".maps");
+u32 policy_slot;
 
 static u64 checksum_of(const struct avx_policy_in_force *found)
 {
@@ -48,13 +41,9 @@ static u64 checksum_of(const struct avx_policy_in_force *found)
 /* To be asked once for each decision. There is always one, but for the verifier. */
 static const struct avx_policy *current_policy(void)
 {
-	const struct avx_policy_in_force *found;
-	u32 zero = 0;
-	struct policy_map *map = (void *)bpf_map_lookup_elem(&policies, &zero);
+	u32 slot = policy_slot;
+	const struct avx_policy_in_force *found = bpf_map_lookup_elem(&policies, &slot);
 
-	if (!map)
-		return NULL;
-	found = bpf_map_lookup_elem(map, &zero);
 	if (!found)
 		return NULL;
 	if (checks_policies) {

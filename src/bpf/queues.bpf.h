@@ -111,12 +111,14 @@ static __always_inline enum avx_choice choose_next(s64 prev, s64 shared, s64 avx
 	return is_somebody(prev) && prev <= first ? CHOOSE_PREV : choice;
 }
 
-/* The one queue in which anybody waits; CHOOSE_PREV if there are several. */
-static __always_inline enum avx_choice only_choice(bool shared, bool avx, bool private)
+/* The one queue in which anybody waits, by how many do; CHOOSE_PREV if there are several. */
+static __always_inline enum avx_choice only_choice(u64 shared, u64 avx, u64 private)
 {
-	if (shared + avx + private != 1)
-		return CHOOSE_PREV;
-	return shared ? CHOOSE_SHARED : avx ? CHOOSE_AVX : CHOOSE_PRIVATE;
+	if (private)
+		return shared | avx ? CHOOSE_PREV : CHOOSE_PRIVATE;
+	if (shared)
+		return avx ? CHOOSE_PREV : CHOOSE_SHARED;
+	return avx ? CHOOSE_AVX : CHOOSE_PREV;
 }
 
 /* A tag says in which queue a task counts, and whether with its weight; 0 is none. */

@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What tasks had in their registers when they were switched out, where the kernel
- * tells nothing of what they do in between.
+ * What tasks had in their registers when they were switched out, or how low the clock was
+ * until then, where the kernel tells nothing of what they do in between.
  *
  * With the registers the kernel saves which of them were in use. Upper halves of
  * zmm0-15 are if a wide instruction wrote them and vzeroupper did not follow. So this
  * says less than a fault: of a phase that is short, or ends before the task is
  * switched out, nothing is seen, and who leaves its registers as they are seems to go
  * on. Nothing is seen either of who is never switched out; so there is no end of a
- * phase but by what is seen.
+ * phase but by what is seen. What low clocks say is in counters.bpf.h.
  */
 #ifndef AVXSPEC_SAVED_BPF_H
 #define AVXSPEC_SAVED_BPF_H
 
 #include "state.bpf.h"
 #include "visibility.bpf.h"
-
-static bool samples_saved(void)
-{
-	return tier == AVX_TIER_XSTATE;
-}
 
 /* Up to Linux 6.15 the registers' place is in the thread, then behind the task. */
 struct thread_struct___with_fpu {
@@ -52,6 +47,16 @@ static bool left_wide_vectors(const struct task_struct *p)
 	return saved & XFEATURE_ZMM_HI256;
 }
 
+static enum avx_evidence evidence_of_the_past(struct task_struct *p)
+{
+	const struct task_ctx *tctx;
+
+	if (tier == AVX_TIER_XSTATE)
+		return left_wide_vectors(p) ? EVIDENCE_WIDE : EVIDENCE_NONE;
+	tctx = lookup_task(p);
+	return tctx ? tctx->evidence : EVIDENCE_OPEN;
+}
+
 /* Global, for the verifier. */
 __noinline int saw_saved(struct task_struct *p __arg_trusted, bool is_wide)
 {
@@ -69,10 +74,13 @@ __noinline int saw_saved(struct task_struct *p __arg_trusted, bool is_wide)
 }
 
 /* @p is about to run again, or to be queued for it. */
-static void learn_from_saved(struct task_struct *p)
+static void learn_from_the_past(struct task_struct *p)
 {
-	bool is_wide = left_wide_vectors(p);
+	enum avx_evidence evidence = evidence_of_the_past(p);
+	bool is_wide = evidence == EVIDENCE_WIDE;
 
+	if (evidence == EVIDENCE_OPEN)
+		return;
 	/* While there are no AVX cores there are no AVX tasks. */
 	if (is_wide || nr_avx_cpus)
 		saw_saved(p, is_wide);

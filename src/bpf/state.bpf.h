@@ -39,6 +39,12 @@ static bool traps(void)
 	return tier == AVX_TIER_TRAP;
 }
 
+/* Whether AVX work is noticed only when it was done, and its end as well. */
+static bool learns_afterwards(void)
+{
+	return tier == AVX_TIER_XSTATE || tier == AVX_TIER_COUNTERS;
+}
+
 /* One per queue, indexed by the queue's id; the agent sizes it before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -255,7 +261,7 @@ static bool is_avx_cpu(s32 cpu)
  * anew for each enqueue: an answer kept from ops.set_cpumask() would be stale,
  * since that can run before the task's mask has changed.
  */
-__noinline s32 only_cpu_of(struct task_struct *p __arg_trusted)
+static __always_inline s32 only_cpu_of(struct task_struct *p)
 {
 	if (is_migration_disabled(p))
 		return scx_bpf_task_cpu(p);

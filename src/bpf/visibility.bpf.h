@@ -99,10 +99,11 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct avx_policy *policy,
 		      enum avx_boundary boundary, const struct avx_moment *at)
 {
+	if (!becomes_scalar(&tctx->habit))
+		return;
 	book_end(tctx, boundary, generation_of(policy), at->ran);
 	tctx->ended_at = at->now;
 	phase_ends(&tctx->phase, at->ran);
-	becomes_scalar(&tctx->habit);
 	watch_syscalls(p, false);
 	stat_add(phases, 1);
 	tell(p, EVENT_ENDED, boundary, since(tctx->phase.began, at->ran));
@@ -381,6 +382,7 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 	tctx->hinted = false;
 	tctx->quiet_until = 0;
 	tctx->ended_at = 0;
+	tctx->evidence = EVIDENCE_OPEN;
 	bpf_task_storage_delete(&hints, p);
 	look_for_name(p, process, policy);
 	return 0;

@@ -114,11 +114,16 @@ static void settle(const struct task_struct *p, struct task_ctx *tctx, struct qu
 	tctx->vtime += vtime_cost(at_most(ran, AVX_SLICE_MAX_NS), p->scx.weight);
 }
 
-static bool has_waiting(u64 id)
+static u64 nr_waiting(u64 id)
 {
 	const struct queue_ctx *queue = lookup_queue(id);
 
-	return queue && queue->nr_waiting;
+	return queue ? queue->nr_waiting : 0;
+}
+
+static bool has_waiting(u64 id)
+{
+	return nr_waiting(id);
 }
 
 /*
@@ -170,10 +175,11 @@ static bool is_first_there(u64 here, u64 there, u64 now)
 
 /*
  * Decides from the queues of which cache @cpu takes: those of its own, unless there is
- * nothing, or something is due for long elsewhere. Where the CPU would be idle, all the
- * others are looked at, and otherwise the next one. Global, for the verifier.
+ * nothing, or something is due for long elsewhere. Where the CPU would be idle, for nobody
+ * goes on there either, all the others are looked at, and otherwise the next one. Global,
+ * for the verifier.
  */
-__noinline int look_around(s32 cpu, bool would_be_idle)
+__noinline int look_around(s32 cpu, bool goes_on)
 {
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 	u64 now = scx_bpf_now();
@@ -191,7 +197,8 @@ __noinline int look_around(s32 cpu, bool would_be_idle)
 	if (is_first_there(avx_queue(cctx->llc), avx_queue(llc), now))
 		cctx->avx_llc = llc;
 
-	wants = would_be_idle && !has_waiting(shared_queue(cctx->shared_llc));
+	wants = !goes_on && !has_waiting(private_queue(cpu)) &&
+		!has_waiting(shared_queue(cctx->shared_llc));
 	wants_avx = cctx->role == ROLE_AVX && !has_waiting(avx_queue(cctx->avx_llc));
 	bpf_for(n, 1, nr_llcs) {
 		if (!wants && !wants_avx)

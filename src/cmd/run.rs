@@ -12,13 +12,14 @@ use anyhow::{Context, Result};
 use tracing::{info, warn};
 
 use crate::agent::control;
+use crate::agent::counters::Source;
 use crate::agent::events::hub::Hub;
 use crate::agent::metrics::{self, Listen};
 use crate::agent::policy::history::History;
-use crate::agent::preflight::Machine;
+use crate::agent::preflight::{Machine, Tier};
 use crate::agent::scheduler::{Ended, Scheduler};
-use crate::agent::setup::LoadOpts;
-use crate::agent::{service, stats};
+use crate::agent::setup::{LoadOpts, Means};
+use crate::agent::{service, stats, topology};
 
 pub fn run(
     stats_interval: Option<Duration>,
@@ -29,9 +30,12 @@ pub fn run(
 ) -> Result<()> {
     let machine = Machine::look(Path::new("/"));
     machine.check()?;
-    let tier = machine.tier(opts.forced);
+    let clocks = machine.clocks();
+    let cpu = topology::first_cpu()?;
+    let source = Source::find(&opts.clock_counters, clocks.counts_licences, cpu)?;
+    let counts_licences = source.as_ref().is_some_and(Source::counts_licences);
+    let tier = Tier::choose(opts.tier, opts.forced, &machine, counts_licences)?;
     info!("tier {}: {}", tier.name(), tier.why);
-    let licence_drop = machine.licence_drop();
 
     let shutdown = super::shutdown_flag()?;
     let hub = Hub::new();
@@ -46,8 +50,8 @@ pub fn run(
     let mut is_loaded_anew = false;
     loop {
         let mut open_object = MaybeUninit::uninit();
-        let scheduler =
-            Scheduler::start(opts, tier, licence_drop, history.in_force(), &hub, &mut open_object)?;
+        let means = Means { tier, clocks, source: source.clone() };
+        let scheduler = Scheduler::start(opts, means, history.in_force(), &hub, &mut open_object)?;
         service::attached(tier);
         if is_loaded_anew {
             hub.publish_loaded();

@@ -77,6 +77,16 @@ pub(super) struct Thread {
     clocked: Clocked,
 }
 
+impl Thread {
+    /// What it does by itself, while the kernel does nothing for it.
+    fn executes(&self) -> Option<Kind> {
+        match self.step {
+            Some(Step::Work(kind, _)) if self.kernel_left <= 0.0 => Some(kind),
+            _ => None,
+        }
+    }
+}
+
 /// What licences did to a thread, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clocked {
@@ -332,6 +342,7 @@ impl<H: Hardware> Engine<H> {
             Event::Tick(cpu) => {
                 self.bring_up_to_date(cpu);
                 let sample = self.sample(cpu);
+                self.tell_counts(cpu);
                 self.kernel.tick(cpu, sample);
                 self.settle_resched(Some(cpu));
                 self.at(self.now + self.costs.tick_every, Event::Tick(cpu));
@@ -375,9 +386,24 @@ impl<H: Hardware> Engine<H> {
 
     fn schedule(&mut self, cpu: u32) {
         self.bring_up_to_date(cpu);
+        self.tell_counts(cpu);
         self.kernel.schedule(cpu);
         self.switched(cpu);
         self.settle_resched(Some(cpu));
+    }
+
+    /// What runs on the CPU goes to sleep.
+    pub(super) fn block(&mut self, cpu: u32) {
+        self.tell_counts(cpu);
+        self.kernel.block(cpu);
+        self.switched(cpu);
+    }
+
+    /// Whoever reads counters there finds what was counted up to now.
+    fn tell_counts(&mut self, cpu: u32) {
+        if let Some(counts) = self.hardware.counts(cpu) {
+            self.kernel.set_counts(cpu, counts);
+        }
     }
 
     /// Another task may run on the CPU now, or none.
@@ -406,10 +432,7 @@ impl<H: Hardware> Engine<H> {
 
     /// Tells the hardware what the CPU does now.
     pub(super) fn execute(&mut self, cpu: u32) {
-        let what = self.running(cpu).map(|(_, thread)| match thread.step {
-            Some(Step::Work(kind, _)) if thread.kernel_left <= 0.0 => kind,
-            _ => Kind::Scalar,
-        });
+        let what = self.running(cpu).map(|(_, thread)| thread.executes().unwrap_or(Kind::Scalar));
         self.bring_up_to_date(cpu);
         self.hardware.run(cpu, what);
         self.follow_rates();
@@ -425,10 +448,7 @@ impl<H: Hardware> Engine<H> {
     fn sample(&mut self, cpu: u32) -> &'static Code {
         self.dice = self.dice.wrapping_mul(6364136223846793005).wrapping_add(1);
         let nth = self.dice >> 40;
-        let executes = self.running(cpu).and_then(|(_, thread)| match thread.step {
-            Some(Step::Work(kind, _)) if thread.kernel_left <= 0.0 => Some(kind),
-            _ => None,
-        });
+        let executes = self.running(cpu).and_then(|(_, thread)| thread.executes());
         sample_of(executes, nth)
     }
 

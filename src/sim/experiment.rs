@@ -20,7 +20,8 @@ use super::watch::Watch;
 use super::worker::{Clients, Phases, Poisson, Script, Worker};
 use super::workload::{Arrivals, Group, Process, Queue, What, Workload};
 use crate::bpf::intf::{
-    avx_fairness_FAIRNESS_OFF, avx_policy, avx_policy_in_force, avx_tier, avx_tier_AVX_TIER_OBSERVE,
+    avx_clock_counters, avx_clocks, avx_fairness_FAIRNESS_OFF, avx_policy, avx_policy_in_force,
+    avx_tier, avx_tier_AVX_TIER_OBSERVE,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -39,6 +40,8 @@ pub struct Setup {
     pub costs: Costs,
     /// As the scheduler would choose it on such a machine.
     pub tier: avx_tier,
+    /// What tells it of clocks there, beside what it knows.
+    pub counters: avx_clock_counters,
     /// That are measured, after the warm-up.
     pub seconds: u64,
     pub seed: u64,
@@ -72,8 +75,10 @@ pub fn begun(
     ensure!(nr_threads <= THREADS_MAX, "{nr_threads} threads are too many: {THREADS_MAX} at most");
     let tier = if variant.mitigates { setup.tier } else { avx_tier_AVX_TIER_OBSERVE };
     let in_force = avx_policy_in_force { generation: 1, checksum: 0, policy: *policy };
-    let kernel = Kernel::boot(&places(topology), &model.known_clocks(), tier, &in_force)?;
-    let mut engine = Engine::new(kernel, Modelled::new(model, topology), setup.costs);
+    let clocks = avx_clocks { counters: setup.counters.into(), ..model.known_clocks() };
+    let kernel = Kernel::boot(&places(topology), &clocks, tier, &in_force)?;
+    let hardware = Modelled::new(model, topology, setup.counters);
+    let mut engine = Engine::new(kernel, hardware, setup.costs);
 
     let phases = Phases::new(workload, BEGIN_NS + WARM_UP_NS);
     let channels: Vec<Vec<Channel>> =

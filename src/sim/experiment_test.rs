@@ -12,7 +12,10 @@ use super::variant::Variant;
 use super::workload::Workload;
 use super::workload_file;
 use crate::agent::policy;
-use crate::bpf::intf::{avx_policy, avx_tier_AVX_TIER_TRAP};
+use crate::bpf::intf::{
+    avx_clock_counters_CYCLES_BY_LICENCE, avx_clock_counters_NO_CLOCK_COUNTERS, avx_policy,
+    avx_tier_AVX_TIER_COUNTERS, avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_XSTATE,
+};
 
 /// With a clock that is lowered as much as that of a Skylake.
 fn standard() -> avx_policy {
@@ -27,6 +30,7 @@ fn setup(workload: Workload, seconds: u64) -> Setup {
         topology: Topology::regular(1, 1, 10, 2),
         costs: COSTS,
         tier: avx_tier_AVX_TIER_TRAP,
+        counters: avx_clock_counters_NO_CLOCK_COUNTERS,
         seconds,
         seed: 1,
     }
@@ -65,6 +69,20 @@ fn a_web_server_loses_by_avx512_what_was_published_and_gets_it_back() {
     assert!(outcomes[1].scalar_cores.lost > 0.1, "{:?}", outcomes[1].scalar_cores);
     assert!(outcomes[3].scalar_cores.lost < 0.01, "{:?}", outcomes[3].scalar_cores);
     assert!(outcomes[1].wide_on_scalar_share == 1.0 && outcomes[3].wide_on_scalar_share < 0.05);
+}
+
+/// An encoder whose registers are clean whenever it is switched out.
+#[test]
+fn low_clocks_tell_what_registers_do_not() {
+    let with = |tier, counters| {
+        let setup = Setup { tier, counters, ..named("x265-nginx", 2) };
+        let [alone, default] = ["alone", "default"].map(|variant| outcome(&setup, &of(variant)));
+        default.work / alone.work
+    };
+    let by_registers = with(avx_tier_AVX_TIER_XSTATE, avx_clock_counters_NO_CLOCK_COUNTERS);
+    assert!((0.999..1.001).contains(&by_registers), "{by_registers}");
+    let by_clocks = with(avx_tier_AVX_TIER_COUNTERS, avx_clock_counters_CYCLES_BY_LICENCE);
+    assert!(by_clocks > 1.1, "{by_clocks}");
 }
 
 /// A thread with an AVX-512 instruction in each round goes to the AVX core, and back.

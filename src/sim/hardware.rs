@@ -6,21 +6,26 @@ use std::collections::BTreeSet;
 use super::machine::{Books, Machine, Place, Topology};
 use super::model::{Kind, Model};
 use super::program::Hardware;
-use crate::bpf::intf::avx_topology;
+use crate::bpf::intf::{
+    avx_clock_counters, avx_clock_counters_APERF_AND_MPERF as APERF_AND_MPERF,
+    avx_clock_counters_CYCLES_BY_LICENCE as CYCLES_BY_LICENCE, avx_topology,
+};
 use crate::bpf::places::name_by_first_cpu;
 
 pub struct Modelled {
     machine: Machine,
     places: Vec<Place>,
     changed: Vec<u32>,
+    counters: avx_clock_counters,
 }
 
 impl Modelled {
-    pub fn new(model: &Model, topology: &Topology) -> Self {
+    pub fn new(model: &Model, topology: &Topology, counters: avx_clock_counters) -> Self {
         Self {
             machine: Machine::new(model, topology.clone()),
             places: topology.cpus.clone(),
             changed: Vec::new(),
+            counters,
         }
     }
 
@@ -42,6 +47,17 @@ impl Hardware for Modelled {
 
     fn loses(&self, cpu: u32) -> f64 {
         self.machine.loses(cpu as usize)
+    }
+
+    fn counts(&mut self, cpu: u32) -> Option<[u64; 3]> {
+        match self.counters {
+            APERF_AND_MPERF => {
+                let Books { by_licence, cycles, .. } = self.books(cpu);
+                Some([cycles.iter().sum(), by_licence.iter().sum(), 0])
+            }
+            CYCLES_BY_LICENCE => Some(self.books(cpu).cycles),
+            _ => None,
+        }
     }
 
     fn next_change(&self) -> Option<u64> {

@@ -722,6 +722,8 @@ void sim_schedule(u32 cpu)
 	next = cpus[cpu].local.first;
 	if (prev) {
 		leave_cpu(cpu, prev, !next);
+		if (is_attached)
+			sim_tell_switch(&prev->t);
 		cpus[cpu].curr = NULL;
 	}
 	/* Who left may be the next one again, if nobody else took it meanwhile. */
@@ -921,6 +923,12 @@ void sim_block(u32 cpu)
 	sim_schedule(cpu);
 }
 
+void sim_set_counts(u32 cpu, const u64 *counts)
+{
+	for (u32 n = 0; n < CYCLES_BY_LICENCE; n++)
+		cpus[cpu].counts[n] = counts[n];
+}
+
 /* What runs on @cpu is interrupted at @code. */
 void sim_tick(u32 cpu, const u8 *code)
 {
@@ -931,8 +939,10 @@ void sim_tick(u32 cpu, const u8 *code)
 	this_cpu = cpu;
 	account(cpu);
 	curr->regs.ip = (u64)code;
-	if (is_attached)
+	if (is_attached) {
+		sim_tell_tick();
 		avxspec.tick(&curr->t);
+	}
 	if (!curr->t.scx.slice)
 		resched_cpu(cpu);
 }

@@ -35,6 +35,7 @@ struct sim_cpu {
 	u32 sibling;
 	u64 idle_since; /* if it does */
 	struct kernel_cpustat stat;
+	u64 counts[CYCLES_BY_LICENCE]; /* of what tells of its clock */
 };
 
 /* The maps of task storage that there may be. */
@@ -82,6 +83,9 @@ void sim_detach(void);
 s32 sim_attach_again(u32 nr_llcs, u32 cpus_per_core, u32 tier, const struct avx_topology *topology,
 		     const struct avx_clocks *clocks, const struct avx_policy_in_force *policy);
 bool sim_is_attached(void);
+/* What listens to ticks and switches beside the scheduler. */
+void sim_tell_tick(void);
+void sim_tell_switch(struct task_struct *prev);
 void sim_set_policy(const struct avx_policy_in_force *policy);
 const char *sim_error(void);
 
@@ -113,6 +117,8 @@ void sim_block(u32 cpu);
 void sim_yield(u32 cpu);
 void sim_schedule(u32 cpu);
 void sim_tick(u32 cpu, const u8 *code);
+/* So much was counted of the clock of @cpu by now. */
+void sim_set_counts(u32 cpu, const u64 *counts);
 void sim_fault(u32 cpu, const u8 *code);
 void sim_syscall(u32 cpu);
 /* What runs on @cpu says what its work is: enum avx_hint_value. */

@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use crate::bpf::intf::{
     avx_clocks, avx_cpu_stats, avx_event, avx_policy_in_force, avx_tier, avx_topology,
 };
-use crate::bpf::places::name_by_first_cpu;
+use crate::bpf::places::{cpus_per_core, name_by_first_cpu};
 
 /// A task, of which the C code knows what is in it.
 #[repr(C)]
@@ -78,6 +78,7 @@ mod native {
         pub fn sim_yield(cpu: u32);
         pub fn sim_schedule(cpu: u32);
         pub fn sim_tick(cpu: u32, code: *const u8);
+        pub fn sim_set_counts(cpu: u32, counts: *const [u64; 3]);
         pub fn sim_fault(cpu: u32, code: *const u8);
         pub fn sim_syscall(cpu: u32);
         pub fn sim_hint(cpu: u32, hint: u64);
@@ -324,6 +325,12 @@ impl Kernel {
         unsafe { native::sim_tick(cpu, code.as_ptr()) }
     }
 
+    /// What counters that tell of the CPU's clock have counted by now.
+    pub fn set_counts(&mut self, cpu: u32, counts: [u64; 3]) {
+        // SAFETY: no more is read than there is.
+        unsafe { native::sim_set_counts(cpu, &raw const counts) }
+    }
+
     pub fn fault(&mut self, cpu: u32, code: &Code) {
         // SAFETY: no more is read than the longest instruction has, which is less.
         unsafe { native::sim_fault(cpu, code.as_ptr()) }
@@ -460,5 +467,5 @@ impl Kernel {
 fn counts(places: &[avx_topology]) -> (u32, u32) {
     let online = || places.iter().filter(|place| place.online != 0);
     let llcs: BTreeSet<u32> = online().map(|place| place.llc).collect();
-    (llcs.len() as u32, online().map(|place| place.core_cpus).max().unwrap_or(1))
+    (llcs.len() as u32, cpus_per_core(online()))
 }

@@ -102,6 +102,8 @@ pub struct Books {
     /// The share of its speed that it loses at present.
     loses: f64,
     pub by_licence: [u64; 3],
+    /// In the same time, by licence.
+    pub cycles: [u64; 3],
     /// To lower clocks than that of L0, to throttling and to halts.
     pub lost: f64,
 }
@@ -311,7 +313,9 @@ impl Machine {
         let ns = self.now - core.books.at;
         core.books.at = self.now;
         if core.busy_cpus > 0 {
-            core.books.by_licence[core.clock.licence() as usize] += ns;
+            let licence = core.clock.licence() as usize;
+            core.books.by_licence[licence] += ns;
+            core.books.cycles[licence] += ns * u64::from(core.clock.mhz()) / 1000;
             core.books.lost += ns as f64 * core.books.loses;
         }
     }

@@ -84,9 +84,6 @@ void *sim_map_lookup_slowly(void *map, u32 type, const void *key, u32 key_size, 
 	struct sim_map *it = *home_of(map);
 	u32 n;
 
-	/* What is in it stands behind the four members that tell of it. */
-	if (type == BPF_MAP_TYPE_ARRAY_OF_MAPS)
-		return ((void **)map)[4];
 	if (type == BPF_MAP_TYPE_LRU_HASH)
 		return it ? lookup_hash(it, *(const u64 *)key) : NULL;
 	if (!it)

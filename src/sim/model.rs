@@ -11,7 +11,9 @@
 
 use serde::Deserialize;
 
-use crate::bpf::intf::{AVX_CLOCK_STEPS, AVX_WHOLE, avx_clock_step, avx_clocks};
+use crate::bpf::intf::{
+    AVX_CLOCK_STEPS, AVX_WHOLE, avx_clock_counters_NO_CLOCK_COUNTERS, avx_clock_step, avx_clocks,
+};
 
 /// What instructions a CPU executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -57,6 +59,7 @@ pub struct Step {
 
 /// Of a processor that nobody calibrated.
 pub const UNKNOWN_CLOCKS: avx_clocks = avx_clocks {
+    counters: avx_clock_counters_NO_CLOCK_COUNTERS as u64,
     nr_steps: 0,
     steps: [avx_clock_step { up_to_cores: 0, lost: [0; 3] }; AVX_CLOCK_STEPS as usize],
 };

@@ -206,6 +206,7 @@ mod tests {
             topology: Topology::regular(1, 1, 1, 1),
             costs: COSTS,
             tier: 0,
+            counters: 0,
             seconds: 1,
             seed: 1,
         }

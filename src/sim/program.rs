@@ -102,6 +102,10 @@ pub trait Hardware {
     fn loses(&self, _cpu: u32) -> f64 {
         0.0
     }
+    /// What counters that tell of the clock have counted of a CPU, if there are any.
+    fn counts(&mut self, _cpu: u32) -> Option<[u64; 3]> {
+        None
+    }
     /// When rates change next, if nobody calls run().
     fn next_change(&self) -> Option<u64>;
     fn advance(&mut self, to: u64);

@@ -8,6 +8,14 @@
  */
 #include "kernel.h"
 
+static long sim_read_counter(u32 index, struct bpf_perf_event_value *value)
+{
+	const struct sim_cpu *cpu = sim_cpu(index / CYCLES_BY_LICENCE);
+
+	*value = (struct bpf_perf_event_value){ .counter = cpu->counts[index % CYCLES_BY_LICENCE] };
+	return 0;
+}
+
 #define const
 #pragma clang section bss = "avxspec_bss" data = "avxspec_data"
 
@@ -36,9 +44,19 @@ void sim_tell_scheduler(u32 cpus_in_all, u32 llcs, u32 per_core, u32 the_tier,
 
 void sim_set_policy(const struct avx_policy_in_force *policy)
 {
-	u32 zero = 0;
+	*bpf_map_lookup_elem(&policies, &policy_slot) = *policy;
+}
 
-	*bpf_map_lookup_elem(&first_policy, &zero) = *policy;
+void sim_tell_tick(void)
+{
+	if (clocks.counters)
+		avxspec_count(NULL);
+}
+
+void sim_tell_switch(struct task_struct *prev)
+{
+	if (tier == AVX_TIER_COUNTERS)
+		avxspec_count_switch(false, prev, NULL);
 }
 
 struct avx_cpu_stats *sim_stats(u32 cpu)

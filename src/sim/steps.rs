@@ -63,9 +63,8 @@ impl<H: Hardware> Engine<H> {
                 self.charge(task, self.costs.syscall);
             }
             Some(Step::Sleep(ns)) => {
-                self.kernel.block(cpu);
                 self.at(self.now + ns, Event::Wake(task));
-                self.switched(cpu);
+                self.block(cpu);
             }
             Some(Step::Yield) => self.kernel.let_others_run(cpu),
             Some(Step::Wait(channel)) => self.wait(cpu, task, channel),
@@ -91,16 +90,12 @@ impl<H: Hardware> Engine<H> {
                     thread.program.received(sent_at);
                 }
             }
-            None => {
-                self.kernel.block(cpu);
-                self.switched(cpu);
-            }
+            None => self.block(cpu),
         }
     }
 
     fn exit(&mut self, cpu: u32, task: Task) -> Option<Thread> {
-        self.kernel.block(cpu);
-        self.switched(cpu);
+        self.block(cpu);
         self.past_moves += self.kernel.moves(task);
         self.past_ran += self.kernel.ran(task);
         self.kernel.exit(task);

@@ -8,14 +8,11 @@
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{self, Setup};
+use super::experiment::Setup;
 use super::model::{Licence, Model};
 use super::outcome::Outcome;
 use super::variant::Variant;
 use super::workload::{Group, What, Workload};
-use crate::agent::policy;
-use crate::agent::preflight::Machine;
-use crate::bpf::intf::avx_policy;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sharing {
@@ -39,8 +36,14 @@ const NOBODY_MOVES: &[&str] = &["sizing=static", "avx-cpus=0", "only-where-it-pa
 const SHARED: [(&str, bool, &[&str]); 3] =
     [("off", false, NOBODY_MOVES), ("fair", true, NOBODY_MOVES), ("adaptive", true, &[])];
 
-/// With 512-bit vectors, or with those of 256 bits that programs use where there are none.
-pub fn measure(setup: &Setup, has_avx512: bool, settings: &[String]) -> Result<Vec<Sharing>> {
+/// With 512-bit vectors, or with those of 256 bits that programs use where there are none. How a
+/// variant is run is for the caller to know.
+pub fn measure(
+    setup: &Setup,
+    has_avx512: bool,
+    settings: &[String],
+    run: impl Fn(&Setup, &Variant) -> Result<Outcome>,
+) -> Result<Vec<Sharing>> {
     let is_cause = |group: &Group| lowers_clocks(group, &setup.model, has_avx512);
     let (causes, victims): (Vec<usize>, Vec<usize>) =
         (0..setup.workload.groups.len()).partition(|n| is_cause(&setup.workload.groups[*n]));
@@ -52,7 +55,7 @@ pub fn measure(setup: &Setup, has_avx512: bool, settings: &[String]) -> Result<V
     let left_alone = variant("alone", false, has_avx512, Vec::new());
     let by_themselves = [&causes, &victims].map(|groups| {
         let alone = Setup { workload: only(&setup.workload, groups), ..setup.clone() };
-        experiment::run(&alone, &left_alone, &policy_of(setup, &left_alone)?)
+        run(&alone, &left_alone)
     });
     let [causes_alone, victims_alone] = by_themselves;
     let (causes_alone, victims_alone) = (causes_alone?, victims_alone?);
@@ -66,7 +69,7 @@ pub fn measure(setup: &Setup, has_avx512: bool, settings: &[String]) -> Result<V
         }
         all.extend(settings.iter().cloned());
         let variant = variant(name, true, has_avx512, all);
-        let mixed = experiment::run(setup, &variant, &policy_of(setup, &variant)?)?;
+        let mixed = run(setup, &variant)?;
         let relative_of_causes = mean_relative(&mixed, &causes_alone, &causes)
             .context("what lowers the clocks gets nothing done")?;
         let victim = |n: &usize| {
@@ -95,11 +98,6 @@ fn lowers_clocks(group: &Group, model: &Model, has_avx512: bool) -> bool {
 
 fn variant(name: &str, mitigates: bool, has_avx512: bool, settings: Vec<String>) -> Variant {
     Variant { name: name.to_owned(), about: name.to_owned(), has_avx512, mitigates, settings }
-}
-
-fn policy_of(setup: &Setup, variant: &Variant) -> Result<avx_policy> {
-    let policy = policy::turned(policy::standard(), &variant.settings)?;
-    Ok(policy::on_cpu(&policy, Machine::with_cpu(setup.model.cpuinfo).licence_drop()))
 }
 
 /// The others are there, for groups are known by their numbers, but have no threads.

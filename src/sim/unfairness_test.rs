@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who pays for low clocks. All figures are modelled.
 
+use anyhow::Result;
+
 use super::engine::COSTS;
 use super::experiment::{Setup, run};
 use super::machine::Topology;
@@ -11,7 +13,10 @@ use super::variant::Variant;
 use super::workload::Workload;
 use super::workload_file;
 use crate::agent::policy;
-use crate::bpf::intf::avx_tier_AVX_TIER_TRAP;
+use crate::bpf::intf::{
+    avx_clock_counters_APERF_AND_MPERF, avx_clock_counters_CYCLES_BY_LICENCE,
+    avx_clock_counters_NO_CLOCK_COUNTERS, avx_tier_AVX_TIER_TRAP,
+};
 
 const FAIR: [&str; 4] =
     ["fairness=compensate", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
@@ -27,6 +32,7 @@ fn setup(workload: Workload, seconds: u64) -> Setup {
         topology,
         costs: COSTS,
         tier: avx_tier_AVX_TIER_TRAP,
+        counters: avx_clock_counters_NO_CLOCK_COUNTERS,
         seconds,
         seed: 1,
     }
@@ -34,13 +40,18 @@ fn setup(workload: Workload, seconds: u64) -> Setup {
 
 fn outcome(setup: &Setup, has_avx512: bool, settings: &[&str]) -> Outcome {
     let settings: Vec<String> = settings.iter().map(|set| (*set).to_owned()).collect();
-    let policy = policy::turned(policy::on_cpu(&policy::standard(), 256), &settings).unwrap();
-    run(setup, &Variant { has_avx512, ..Variant::with(&settings) }, &policy).unwrap()
+    run_variant(setup, &Variant { has_avx512, ..Variant::with(&settings) }).unwrap()
+}
+
+fn run_variant(setup: &Setup, variant: &Variant) -> Result<Outcome> {
+    let standard = policy::on_cpu(&policy::standard(), 256);
+    run(setup, variant, &policy::turned(standard, &variant.settings)?)
 }
 
 fn shared(workload: &str, has_avx512: bool, settings: &[&str]) -> Vec<Sharing> {
     let settings: Vec<String> = settings.iter().map(|set| (*set).to_owned()).collect();
-    measure(&setup(Workload::named(workload).unwrap(), 1), has_avx512, &settings).unwrap()
+    let setup = setup(Workload::named(workload).unwrap(), 1);
+    measure(&setup, has_avx512, &settings, run_variant).unwrap()
 }
 
 fn unfairness(sharing: &Sharing) -> f64 {
@@ -65,6 +76,23 @@ fn heavy_vectors_of_256_bits_are_told_by_samples() {
     // Nobody looks for them unless that is asked for.
     let unseen = shared("fair-compute", false, &["classes=avx512"]);
     assert!(unfairness(&unseen[1]) > 0.06, "{unseen:?}");
+}
+
+/// Even if the scheduler is quite wrong about how long licences are held.
+#[test]
+fn counters_tell_what_an_estimate_would_miss() {
+    let with = |counters| {
+        let setup = Setup { counters, ..setup(Workload::named("fair-compute").unwrap(), 1) };
+        let settings = ["licence-hold=10ms".to_owned()];
+        let found = measure(&setup, true, &settings, run_variant).unwrap();
+        (unfairness(&found[1]), found[1].estimate_error.unwrap())
+    };
+    let estimated = with(avx_clock_counters_NO_CLOCK_COUNTERS);
+    for counters in [avx_clock_counters_CYCLES_BY_LICENCE, avx_clock_counters_APERF_AND_MPERF] {
+        let (unfairness, error) = with(counters);
+        assert!(unfairness < 0.03 && error < 0.05, "{counters}: {unfairness} {error}");
+        assert!(error < estimated.1 / 2.0, "{counters}: {error}, estimated: {estimated:?}");
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@
 #define ROUNDS 20
 #define LOOKS 100
 #define WORK 200000
+#define CHANGES 200
 
 struct seen {
 	long there;
@@ -65,6 +66,11 @@ static void for_itself(void)
 		must(scx_avxspec_hint(&hints, SCX_AVXSPEC_NONE) == 0, "hint");
 		for (int n = 0; n < LOOKS; n++, work())
 			look(&scalar);
+	}
+	/* Nobody waits for a tick to hear of one. */
+	for (int n = 0; n < CHANGES; n++) {
+		must(scx_avxspec_hint(&hints, SCX_AVXSPEC_AVX512) == 0, "hint");
+		must(scx_avxspec_hint(&hints, SCX_AVXSPEC_NONE) == 0, "hint");
 	}
 	scx_avxspec_close_hints(&hints);
 	show("avx", &avx);

@@ -4,6 +4,7 @@
 
 use anyhow::{Context, Result, ensure};
 
+use super::avx::fairness::{LICENCES, with_fake_counters};
 use super::{Test, scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::machine::Machine;
@@ -24,6 +25,11 @@ pub const TESTS: &[Test] = &[
         name: "scheduler::loads_and_passes_the_verifier_on_the_patched_kernel_in_bochs",
         budget_s: 120,
         body: || loads(Bochs::cpus(2).into(), Flavour::Patched),
+    },
+    Test {
+        name: "scheduler::loads_in_each_tier_where_there_are_caches",
+        budget_s: 90,
+        body: loads_in_each_tier,
     },
     Test {
         name: "scheduler::reports_statistics_to_itself_and_to_a_monitor",
@@ -71,6 +77,24 @@ fn loads(machine: Machine, flavour: Flavour) -> Result<()> {
     ensure_eq!(lines[2], "status 0");
     let said = &outcome.commands[0].stderr;
     ensure!(said.contains("stopped, the kernel's default scheduler is back"), "{said}");
+    Ok(())
+}
+
+/// The verifier goes through what a machine with one cache never needs, and through what a tier
+/// or a policy adds.
+fn loads_in_each_tier() -> Result<()> {
+    let guest = scheduler_guest(Qemu::topology(2, 2, 1), Flavour::Stock)?;
+    let outcome = with_fake_counters(guest, Flavour::Stock)?
+        .command(&script(&format!(
+            "insmod /fake_clocks.ko
+             for tier in observe hints counters; do
+                 start_scheduler --tier $tier --policy fair --clock-counters {LICENCES}
+                 stop_scheduler
+                 echo $tier=$status
+             done"
+        )))
+        .boot()?;
+    ensure_eq!(outcome.stdout(0)?, "observe=0\nhints=0\ncounters=0\n");
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use super::modelled;
-use super::results::{Figure, Results};
+use super::results::{Bar, Bench, Figure, Results};
 use crate::suite;
 use crate::suite::hiding::costs;
 use crate::suite::{agent, avx};
@@ -23,168 +23,171 @@ pub struct Arguments {
     prefix: String,
 }
 
-/// How to get a figure, and the most it may be.
-struct Bench {
-    name: &'static str,
-    unit: &'static str,
-    at_most: f64,
-    measure: fn() -> Result<f64>,
-}
-
 const BENCHES: &[Bench] = &[
     Bench {
         name: "rig.qemu_boot_s",
         unit: "s",
-        at_most: 15.0,
+        bar: Bar::AtMost(15.0),
         measure: || boot_seconds(Qemu::cpus(4).into()),
     },
     Bench {
         name: "rig.bochs_boot_s",
         unit: "s",
-        at_most: 60.0,
+        bar: Bar::AtMost(60.0),
         measure: || boot_seconds(Bochs::cpus(2).into()),
     },
-    Bench { name: "rig.oracle_error", unit: "of the count", at_most: 0.001, measure: oracle_error },
+    Bench {
+        name: "rig.oracle_error",
+        unit: "of the count",
+        bar: Bar::AtMost(0.001),
+        measure: oracle_error,
+    },
     Bench {
         name: "rig.kernel_rebuild_s",
         unit: "s",
-        at_most: 180.0,
+        bar: Bar::AtMost(180.0),
         measure: kernel_rebuild_seconds,
     },
     Bench {
         name: "patch.trap_instructions",
         unit: "instructions",
-        at_most: 1200.0,
+        bar: Bar::AtMost(1200.0),
         measure: costs::of_a_trap,
     },
     Bench {
         name: "patch.hide_instructions",
         unit: "instructions",
-        at_most: 250.0,
+        bar: Bar::AtMost(250.0),
         measure: costs::of_hiding,
     },
     Bench {
         name: "patch.idle_cost_ratio",
         unit: "of unpatched",
-        at_most: 1.005,
+        bar: Bar::AtMost(1.005),
         measure: costs::ratio_without_a_scheduler,
     },
     Bench {
         name: "patch.parking_share",
         unit: "of switches",
-        at_most: 1.0,
+        bar: Bar::AtMost(1.0),
         measure: costs::share_to_be_parked,
     },
-    Bench { name: "patch.lines", unit: "lines", at_most: 300.0, measure: costs::lines_added },
+    Bench {
+        name: "patch.lines",
+        unit: "lines",
+        bar: Bar::AtMost(300.0),
+        measure: costs::lines_added,
+    },
     Bench {
         name: "sched.evex_light_migrations",
         unit: "instructions",
-        at_most: 0.0,
+        bar: Bar::AtMost(0.0),
         measure: avx::costs::evex_light_migrations,
     },
     Bench {
         name: "sched.wide_on_scalar_share",
         unit: "of all",
-        at_most: 0.001,
+        bar: Bar::AtMost(0.001),
         measure: avx::shares::wide_on_scalar_share,
     },
     Bench {
         name: "sched.wide_on_scalar_evex",
         unit: "of all",
-        at_most: 0.05,
+        bar: Bar::AtMost(0.05),
         measure: avx::shares::wide_on_scalar_evex,
     },
     Bench {
         name: "sched.scalar_on_avx_share",
         unit: "of looks",
-        at_most: 0.05,
+        bar: Bar::AtMost(0.05),
         measure: avx::shares::scalar_on_avx_share,
     },
     Bench {
         name: "sched.scalar_program_ratio",
         unit: "of the kernel's",
-        at_most: 1.02,
+        bar: Bar::AtMost(1.02),
         measure: avx::costs::scalar_program_ratio,
     },
     Bench {
         name: "sched.switch_ratio",
         unit: "of the least",
-        at_most: 1.1,
+        bar: Bar::AtMost(1.1),
         measure: avx::costs::switch_ratio,
     },
     Bench {
         name: "fair.switch_instructions",
         unit: "instructions",
-        at_most: 120.0,
+        bar: Bar::AtMost(120.0),
         measure: avx::costs::compensation_with_avx_cores,
     },
     Bench {
         name: "fair.switch_instructions_alone",
         unit: "instructions",
-        at_most: 120.0,
+        bar: Bar::AtMost(120.0),
         measure: avx::costs::compensation_alone,
+    },
+    Bench {
+        name: "fair.switch_instructions_counters",
+        unit: "instructions",
+        bar: Bar::Any,
+        measure: avx::costs::compensation_by_counters,
     },
     Bench {
         name: "sched.migration_instructions",
         unit: "instructions",
-        at_most: 5500.0,
+        bar: Bar::AtMost(5500.0),
         measure: avx::costs::migration_instructions,
     },
-    Bench { name: "agent.rss_mib", unit: "MiB", at_most: 25.0, measure: agent::costs::rss_mib },
+    Bench {
+        name: "agent.rss_mib",
+        unit: "MiB",
+        bar: Bar::AtMost(25.0),
+        measure: agent::costs::rss_mib,
+    },
     Bench {
         name: "agent.cpu_share",
         unit: "of one CPU",
-        at_most: 0.002,
+        bar: Bar::AtMost(0.002),
         measure: agent::costs::cpu_share,
     },
-    Bench { name: "agent.switch_ms", unit: "ms", at_most: 10.0, measure: agent::costs::switch_ms },
+    Bench {
+        name: "agent.switch_ms",
+        unit: "ms",
+        bar: Bar::AtMost(10.0),
+        measure: agent::costs::switch_ms,
+    },
     Bench {
         name: "sched.migration_vs_setaffinity",
         unit: "of by hand",
-        at_most: 0.5,
+        bar: Bar::AtMost(0.5),
         measure: avx::costs::migration_vs_setaffinity,
     },
 ];
 
 pub fn bench(arguments: &Arguments) -> Result<ExitCode> {
-    let chosen: Vec<&Bench> =
-        BENCHES.iter().filter(|bench| bench.name.starts_with(&arguments.prefix)).collect();
-    let from_models: Vec<&str> = modelled::names(&arguments.prefix).collect();
+    let all = [("measuring", BENCHES), ("modelling", modelled::BENCHES)];
+    let names: Vec<&str> = all.iter().flat_map(|(_, benches)| *benches).map(|it| it.name).collect();
+    let is_chosen = |name: &str| name.starts_with(&arguments.prefix);
     ensure!(
-        !chosen.is_empty() || !from_models.is_empty(),
+        names.iter().any(|name| is_chosen(name)),
         "no figure begins with {:?}: they are {}",
         arguments.prefix,
-        BENCHES.iter().map(|it| it.name).chain(modelled::names("")).collect::<Vec<_>>().join(", ")
+        names.join(", ")
     );
     let mut fresh = Vec::new();
-    let mut show = |figure: Figure| {
-        println!("{}", row(&figure));
-        fresh.push(figure);
-    };
-    for bench in chosen {
-        eprintln!("rig: measuring {}", bench.name);
-        show(take(bench));
-    }
-    for name in from_models {
-        eprintln!("rig: modelling {name}");
-        modelled::take(name).into_iter().for_each(&mut show);
+    for (doing, benches) in all {
+        for bench in benches.iter().filter(|it| is_chosen(it.name)) {
+            eprintln!("rig: {doing} {}", bench.name);
+            let figure = bench.take();
+            println!("{}", row(&figure));
+            fresh.push(figure);
+        }
     }
     // A figure that falls short was measured all the same: its verdict says so.
     let all_measured = fresh.iter().all(|figure| figure.value.is_some());
     let path = Results::record("bench", fresh)?;
     eprintln!("rig: written to {}", path.display());
     Ok(if all_measured { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn take(bench: &Bench) -> Figure {
-    Figure::measured(
-        bench.name,
-        bench.unit,
-        format!("at most {}", bench.at_most),
-        format!("make bench ONLY={}", bench.name),
-        (bench.measure)(),
-        |value| if value <= bench.at_most { "ok" } else { "short" },
-    )
 }
 
 fn row(figure: &Figure) -> String {

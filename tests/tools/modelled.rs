@@ -10,222 +10,203 @@ use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
 use super::callbacks;
-use super::results::Figure;
+use super::results::{Bar, Bench};
 use crate::suite::scheduler_program;
 
-/// How to get a figure, and where it should be.
-struct Modelled {
-    name: &'static str,
-    unit: &'static str,
-    bar: Bar,
-    measure: fn() -> Result<f64>,
-}
-
-#[derive(Clone, Copy)]
-enum Bar {
-    AtLeast(f64),
-    AtMost(f64),
-    Within(f64, f64),
-    /// For comparison with another figure.
-    Any,
-}
-
-impl Bar {
-    fn say(self) -> String {
-        match self {
-            Bar::AtLeast(bar) => format!("at least {bar}"),
-            Bar::AtMost(bar) => format!("at most {bar}"),
-            Bar::Within(low, high) => format!("{low} to {high}"),
-            Bar::Any => "none".to_owned(),
-        }
-    }
-
-    fn is_cleared_by(self, value: f64) -> bool {
-        match self {
-            Bar::AtLeast(bar) => value >= bar,
-            Bar::AtMost(bar) => value <= bar,
-            Bar::Within(low, high) => (low..=high).contains(&value),
-            Bar::Any => true,
-        }
-    }
-}
-
-const FIGURES: &[Modelled] = &[
-    Modelled {
+pub const BENCHES: &[Bench] = &[
+    Bench {
         name: "sim.nginx_default",
         unit: "of scalar, modelled",
         bar: Bar::AtLeast(0.992),
         measure: || ratio(&["run", "nginx"], "default", "off", "/work"),
     },
-    Modelled {
+    Bench {
         name: "sim.nginx_unmitigated",
         unit: "of scalar, modelled",
         bar: Bar::Within(0.85, 0.91),
         measure: || ratio(&["run", "nginx"], "alone", "off", "/work"),
     },
-    Modelled {
+    Bench {
         name: "sim.null_model_ratio",
         unit: "of left alone, modelled",
         bar: Bar::Within(0.99, 1.01),
         measure: null_model_ratio,
     },
-    Modelled {
+    Bench {
         name: "sim.x264_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtLeast(0.99),
         measure: || ratio(&["run", "x264"], "default", "alone", "/work"),
     },
-    Modelled {
+    Bench {
         name: "sim.low_load_p50_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtMost(1.0),
         measure: || ratio(LOW_LOAD, "default", "alone", "/latency_us/p50"),
     },
-    Modelled {
+    Bench {
         name: "sim.low_load_p99_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtMost(1.0),
         measure: || ratio(LOW_LOAD, "default", "alone", "/latency_us/p99"),
     },
-    Modelled {
+    Bench {
         name: "sim.low_load_max_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtMost(1.0),
         measure: || ratio(LOW_LOAD, "default", "alone", "/latency_us/max"),
     },
-    Modelled {
+    Bench {
         name: "sim.step_settle_ms",
         unit: "ms, modelled",
         bar: Bar::AtMost(50.0),
         measure: step_settle_ms,
     },
-    Modelled {
+    Bench {
         name: "sim.vs_best_static_min",
         unit: "of the best, modelled",
         bar: Bar::AtLeast(0.995),
         measure: || vs_best_static("/default_by_best"),
     },
-    Modelled {
+    Bench {
         name: "sim.vs_best_static_balance",
         unit: "of the best, modelled",
         bar: Bar::AtLeast(0.995),
         measure: || vs_best_static("/default_by_best_balance"),
     },
-    Modelled {
+    Bench {
         name: "sim.role_changes_10s",
         unit: "in 10 s after 30 s, modelled",
         bar: Bar::AtMost(1.0),
         measure: role_changes,
     },
-    Modelled {
+    Bench {
         name: "sim.draws_nginx_default_median",
         unit: "of scalar, modelled",
         bar: Bar::AtLeast(0.992),
         measure: || Ok(median(&drawn(&["nginx"], "default", "off")?)),
     },
-    Modelled {
+    Bench {
         name: "sim.draws_nginx_default_p5",
         unit: "of scalar, modelled",
         bar: Bar::AtLeast(0.992),
         measure: || Ok(low(&drawn(&["nginx"], "default", "off")?)),
     },
-    Modelled {
+    Bench {
         name: "sim.draws_null_model_median",
         unit: "of left alone, modelled",
         bar: Bar::Within(0.99, 1.01),
         measure: || farthest_of_null_models(median),
     },
-    Modelled {
+    Bench {
         name: "sim.draws_null_model_p5",
         unit: "of left alone, modelled",
         bar: Bar::Within(0.99, 1.01),
         measure: || farthest_of_null_models(low),
     },
-    Modelled {
+    Bench {
         name: "sim.draws_x264_median",
         unit: "of left alone, modelled",
         bar: Bar::AtLeast(0.99),
         measure: || Ok(median(&drawn(&["x264"], "default", "alone")?)),
     },
-    Modelled {
+    Bench {
         name: "sim.draws_x264_p5",
         unit: "of left alone, modelled",
         bar: Bar::AtLeast(0.99),
         measure: || Ok(low(&drawn(&["x264"], "default", "alone")?)),
     },
-    Modelled {
+    Bench {
         name: "sim.draws_step_settle_ms_median",
         unit: "ms, modelled",
         bar: Bar::AtMost(50.0),
         measure: || Ok(median(&drawn_settle_ms()?)),
     },
-    Modelled {
+    Bench {
         name: "sim.draws_step_settle_ms_p95",
         unit: "ms, modelled",
         bar: Bar::AtMost(50.0),
         measure: || Ok(high(&drawn_settle_ms()?)),
     },
-    Modelled {
+    Bench {
         name: "sim.draws_vs_best_static_median",
         unit: "of the best, modelled",
         bar: Bar::AtLeast(0.995),
         measure: || least_of_full_loads(median),
     },
-    Modelled {
+    Bench {
         name: "sim.draws_vs_best_static_p5",
         unit: "of the best, modelled",
         bar: Bar::AtLeast(0.995),
         measure: || least_of_full_loads(low),
     },
-    Modelled {
+    Bench {
         name: "fair.avx512_unfairness_off",
         unit: "modelled",
         bar: Bar::Within(0.2, 0.3),
-        measure: || unfairness(&[], "off").map(mean),
+        measure: || unfairness(HOLD, "off").map(mean),
     },
-    Modelled {
+    Bench {
         name: "fair.avx512_unfairness",
         unit: "the most, modelled",
         bar: Bar::AtMost(0.03),
-        measure: || unfairness(&[], "fair").map(most),
+        measure: || unfairness(HOLD, "fair").map(most),
     },
-    Modelled {
+    Bench {
+        name: "fair.avx512_unfairness_with_avx_cores",
+        unit: "the most, modelled",
+        bar: Bar::Any,
+        measure: || unfairness(HOLD, "adaptive").map(most),
+    },
+    Bench {
         name: "fair.avx2_unfairness_off",
         unit: "modelled",
         bar: Bar::Any,
-        measure: || unfairness(&["--avx2"], "off").map(mean),
+        measure: || unfairness(&[HOLD, &["--avx2"]].concat(), "off").map(mean),
     },
-    Modelled {
+    Bench {
         name: "fair.avx2_unfairness",
         unit: "the most, modelled",
         bar: Bar::AtMost(0.03),
-        measure: || unfairness(&["--avx2"], "fair").map(most),
+        measure: || unfairness(&[HOLD, &["--avx2"]].concat(), "fair").map(most),
     },
-    Modelled {
+    Bench {
         name: "fair.smt_unfairness",
         unit: "the most, modelled",
         bar: Bar::AtMost(0.05),
         measure: || unfairness(NO_HOLD, "fair").map(most),
     },
-    Modelled {
+    Bench {
         name: "fair.estimate_error",
         unit: "modelled",
         bar: Bar::AtMost(0.05),
-        measure: || estimate_errors().map(mean),
+        measure: || errors("none").map(mean),
     },
-    Modelled {
+    Bench {
+        name: "fair.cycles_error",
+        unit: "modelled",
+        bar: Bar::AtMost(0.05),
+        measure: || errors("licences").map(mean),
+    },
+    Bench {
+        name: "fair.clocks_error",
+        unit: "modelled",
+        bar: Bar::AtMost(0.05),
+        measure: || errors("clocks").map(mean),
+    },
+    Bench {
         name: "sim.callback_growth",
         unit: "of 8 CPUs",
         bar: Bar::AtMost(1.5),
         measure: callbacks::growth,
     },
-    Modelled {
+    Bench {
         name: "sim.big_machine_s",
         unit: "s of a CPU",
         bar: Bar::AtMost(300.0),
         measure: big_machine_s,
     },
-    Modelled {
+    Bench {
         name: "sim.events_per_s",
         unit: "events/s of a CPU",
         bar: Bar::AtLeast(1e6),
@@ -239,8 +220,8 @@ const LOW_LOAD: &[&str] = &["run", "nginx-low", "--seconds=20"];
 /// Workloads that are to be done as fast as can be.
 const FULL_LOAD: [&str; 5] = ["nginx", "x264", "x264-nginx", "x265-nginx", "x265-parsec"];
 
-/// The published test: 16 cores of a Gold 6130, with the hold of 2 ms that was published then, and an
-/// encoder beside other programs. The scheduler knows how long it is.
+/// The published test: 16 cores of a Gold 6130, with the hold of 2 ms that was published then, and
+/// an encoder beside other programs. The scheduler knows how long it is.
 const FAIRNESS: &[&str] = &["--model=gold-6130", "--cores=16"];
 const BESIDE_THE_ENCODER: [&str; 4] =
     ["fair-build", "fair-compute", "fair-pipeline", "fair-server"];
@@ -248,17 +229,6 @@ const HOLD: &[&str] = &["--scale=hold=2.985", "--set=licence-hold=2ms"];
 
 /// What remains is what siblings do to each other.
 const NO_HOLD: &[&str] = &["--scale=hold=0", "--set=licence-hold=0"];
-
-pub fn names(prefix: &str) -> impl Iterator<Item = &'static str> {
-    FIGURES.iter().map(|it| it.name).filter(move |name| name.starts_with(prefix))
-}
-
-pub fn take(name: &str) -> Option<Figure> {
-    let it = FIGURES.iter().find(|it| it.name == name)?;
-    let judge = |value| if it.bar.is_cleared_by(value) { "ok" } else { "short" };
-    let command = format!("make bench ONLY={name}");
-    Some(Figure::measured(name, it.unit, it.bar.say(), command, (it.measure)(), judge))
-}
 
 fn sim(arguments: &[&str]) -> Result<Value> {
     let output =
@@ -288,7 +258,7 @@ fn ratio(arguments: &[&str], policy: &str, by: &str, what: &str) -> Result<f64> 
 
 fn sharings(arguments: &[&str], policy: &str) -> Result<Vec<Value>> {
     let of = |workload: &&str| {
-        let found = sim(&[&["fairness", workload], FAIRNESS, arguments].concat())?;
+        let found = once(&[&["fairness", workload], FAIRNESS, arguments].concat())?;
         let all = found["shared"].as_array().context("nothing was shared")?;
         all.iter().find(|it| it["policy"] == policy).cloned().context("there is no such policy")
     };
@@ -297,18 +267,17 @@ fn sharings(arguments: &[&str], policy: &str) -> Result<Vec<Value>> {
 
 /// Of each group of programs that does not lower the clocks.
 fn unfairness(arguments: &[&str], policy: &str) -> Result<Vec<f64>> {
-    let hold = if arguments == NO_HOLD { &[] } else { HOLD };
-    let shared = sharings(&[hold, arguments].concat(), policy)?;
+    let shared = sharings(arguments, policy)?;
     let victims = shared.iter().flat_map(|it| it["victims"].as_array().into_iter().flatten());
     victims.map(|it| it["unfairness"].as_f64().context("no unfairness")).collect()
 }
 
 /// Also where the licence is held for another time than the scheduler thinks.
-fn estimate_errors() -> Result<Vec<f64>> {
+fn errors(counters: &str) -> Result<Vec<f64>> {
     let mut errors = Vec::new();
     for scale in ["0.75", "1", "1.25"] {
         let scale = format!("--scale=hold={scale}");
-        for it in sharings(&[&scale], "fair")? {
+        for it in sharings(&[&scale, "--counters", counters], "fair")? {
             errors.push(it["estimate_error"].as_f64().context("there is no estimate")?);
         }
     }
@@ -439,7 +408,7 @@ fn percentile(numbers: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share) as usize).min(sorted.len() - 1)]
 }
 
-/// Two figures of the same sweep need it once.
+/// Two figures of the same run need it once.
 fn once(arguments: &[&str]) -> Result<Value> {
     static FOUND: Mutex<BTreeMap<String, Value>> = Mutex::new(BTreeMap::new());
     let key = arguments.join(" ");

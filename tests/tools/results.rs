@@ -56,6 +56,53 @@ impl Figure {
     }
 }
 
+/// How to get a figure by `make bench`, and where it should be.
+pub struct Bench {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub bar: Bar,
+    pub measure: fn() -> Result<f64>,
+}
+
+impl Bench {
+    pub fn take(&self) -> Figure {
+        let &Self { name, unit, bar, measure } = self;
+        let judge = |value| if bar.is_cleared_by(value) { "ok" } else { "short" };
+        let command = format!("make bench ONLY={name}");
+        Figure::measured(name, unit, bar.say(), command, measure(), judge)
+    }
+}
+
+/// Where a figure should be.
+#[derive(Clone, Copy)]
+pub enum Bar {
+    AtLeast(f64),
+    AtMost(f64),
+    Within(f64, f64),
+    /// To be known, or compared with another figure.
+    Any,
+}
+
+impl Bar {
+    fn say(self) -> String {
+        match self {
+            Bar::AtLeast(bar) => format!("at least {bar}"),
+            Bar::AtMost(bar) => format!("at most {bar}"),
+            Bar::Within(low, high) => format!("{low} to {high}"),
+            Bar::Any => "none".to_owned(),
+        }
+    }
+
+    fn is_cleared_by(self, value: f64) -> bool {
+        match self {
+            Bar::AtLeast(bar) => value >= bar,
+            Bar::AtMost(bar) => value <= bar,
+            Bar::Within(low, high) => (low..=high).contains(&value),
+            Bar::Any => true,
+        }
+    }
+}
+
 /// Where and when, and of what.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Circumstances {

@@ -280,7 +280,7 @@ fn about_cgroups() -> Vec<Family> {
         family(
             "avxspec_cgroup_compensated_seconds",
             "time that tasks of a cgroup lost to clocks that others had made low, and need not pay \
-             for, of the same cgroups; estimated",
+             for, of the same cgroups; as the label clocks of avxspec_info has it",
             |row| row.work.lost_ns,
         ),
         family(

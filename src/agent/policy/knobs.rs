@@ -86,7 +86,7 @@ pub static KNOBS: &[Knob] = &[
         classes,
         Choice(&["avx512", "avx512+avx2-heavy"]),
         "what is AVX work: 512-bit instructions; or heavy 256-bit ones as well, where threads say \
-         so, for of these nothing else tells"
+         so, for of these nothing else tells; in the tier counters it is whatever lowers the clock"
     ),
     knob!(
         "sizing",

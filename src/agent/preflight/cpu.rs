@@ -110,6 +110,11 @@ pub fn licence_drop(cpuinfo: &str) -> u64 {
     Generation::in_text(cpuinfo).map_or(SKYLAKE_DROP, |it| it.drop)
 }
 
+/// Whether the CPU has the events by which its cycles are counted at each licence.
+pub fn counts_licences(cpuinfo: &str) -> bool {
+    Generation::in_text(cpuinfo).is_some_and(|it| it.event == LICENCES)
+}
+
 impl Cpu {
     pub fn look(root: &Path) -> Self {
         let cpuinfo = text_at(root, "proc/cpuinfo").unwrap_or_default();

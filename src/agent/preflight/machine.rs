@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the start depends on: whether a scheduler can be loaded here, and how it finds out about
-//! AVX work.
+//! What the start depends on: whether a scheduler can be loaded here, and on what a CPU.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,11 +8,8 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::Finding;
-use super::cpu::licence_drop;
-use crate::bpf::intf::{
-    avx_tier, avx_tier_AVX_TIER_HINTS, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP,
-    avx_tier_AVX_TIER_XSTATE,
-};
+use super::cpu::{counts_licences, licence_drop};
+use crate::agent::clocks::Clocks;
 
 /// As the CPU calls its vendor.
 pub const INTEL: &str = "GenuineIntel";
@@ -22,34 +18,6 @@ const TYPES: &str = "sys/kernel/btf/vmlinux";
 
 /// What the kernel patch brings.
 const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
-
-/// How AVX work is found out about here, and why so.
-#[derive(Clone, Copy)]
-pub struct Tier {
-    pub kind: avx_tier,
-    pub why: &'static str,
-}
-
-impl Tier {
-    pub fn name(self) -> &'static str {
-        [
-            (avx_tier_AVX_TIER_TRAP, "trap"),
-            (avx_tier_AVX_TIER_XSTATE, "xstate"),
-            (avx_tier_AVX_TIER_HINTS, "hints"),
-        ]
-        .into_iter()
-        .find_map(|(kind, name)| (kind == self.kind).then_some(name))
-        .unwrap_or("observe")
-    }
-
-    /// What would make it a better one, if anything does.
-    pub fn raised_by(self) -> Option<&'static str> {
-        (self.kind == avx_tier_AVX_TIER_XSTATE).then_some(
-            "a kernel with the series of kernel-patch, and CONFIG_X86_XFEATURE_HIDING=y, makes it \
-             the tier trap",
-        )
-    }
-}
 
 /// What a scheduler needs from the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,8 +28,10 @@ pub struct Machine {
     is_intel: bool,
     /// What the CPU has, by the names of `/proc/cpuinfo`.
     cpu_flags: BTreeSet<String>,
-    /// How much of its clock the CPU loses to wide vectors (1/1024).
+    /// What it calls itself, and how much of its clock it loses to wide vectors (1/1024).
+    cpu_name: String,
     licence_drop: u64,
+    counts_licences: bool,
     /// The scheduler that is loaded already.
     loaded: Option<String>,
     /// Whether the kernel has the patch.
@@ -77,11 +47,9 @@ impl Machine {
             is_root: unsafe { libc::geteuid() } == 0,
             has_sched_ext: sched_ext.is_dir(),
             has_btf: root.join(TYPES).exists(),
-            is_intel: first_cpu_says(&cpuinfo, "vendor_id") == INTEL,
-            cpu_flags: words(first_cpu_says(&cpuinfo, "flags")),
-            licence_drop: licence_drop(&cpuinfo),
             loaded: loaded_scheduler(&sched_ext),
             tells_of_first_use: knows(&root.join(TYPES), TELLS_OF_FIRST_USE),
+            ..Self::with_cpu(&cpuinfo)
         }
     }
 
@@ -91,12 +59,19 @@ impl Machine {
             is_root: true,
             has_sched_ext: true,
             has_btf: true,
-            is_intel: first_cpu_says(cpuinfo, "vendor_id") == "GenuineIntel",
+            is_intel: first_cpu_says(cpuinfo, "vendor_id") == INTEL,
             cpu_flags: words(first_cpu_says(cpuinfo, "flags")),
+            cpu_name: first_cpu_says(cpuinfo, "model name").to_owned(),
             licence_drop: licence_drop(cpuinfo),
+            counts_licences: counts_licences(cpuinfo),
             loaded: None,
             tells_of_first_use: true,
         }
+    }
+
+    #[cfg(test)]
+    pub fn without_the_patch(&self) -> Self {
+        Self { tells_of_first_use: false, ..self.clone() }
     }
 
     /// One sentence about the first thing that is wrong, and what to do about it.
@@ -134,42 +109,6 @@ impl Machine {
         [lacks_sched_ext, lacks_types, is_taken].into_iter().flatten().collect()
     }
 
-    /// How AVX work is found out about, and why so. Where AVX work harms nobody it is left alone,
-    /// unless forced.
-    pub fn tier(&self, forced: bool) -> Tier {
-        let has = |flag| self.has(flag);
-        let (kind, why) = if !has("avx512f") && !forced {
-            (
-                avx_tier_AVX_TIER_OBSERVE,
-                "the CPU has no AVX-512; with --force what threads say of their work counts",
-            )
-        } else if !has("avx512f") {
-            (
-                avx_tier_AVX_TIER_HINTS,
-                "the CPU has no AVX-512, so what threads say of their work counts",
-            )
-        } else if !self.has_licences() && !forced {
-            (
-                avx_tier_AVX_TIER_OBSERVE,
-                "AVX-512 hardly lowers the clock of this CPU; --force schedules all the same",
-            )
-        } else if !self.tells_what_is_in_use() {
-            (
-                avx_tier_AVX_TIER_HINTS,
-                "the CPU does not tell what is in use, so what threads say of their work counts",
-            )
-        } else if !self.tells_of_first_use {
-            (
-                avx_tier_AVX_TIER_XSTATE,
-                "wide vectors are seen when a task is switched out; the kernel does not hide \
-                 AVX-512, which would show more: see kernel-patch/README.md",
-            )
-        } else {
-            (avx_tier_AVX_TIER_TRAP, "the kernel tells of each first wide instruction")
-        };
-        Tier { kind, why }
-    }
-
     pub fn has(&self, flag: &str) -> bool {
         self.cpu_flags.contains(flag)
     }
@@ -184,8 +123,9 @@ impl Machine {
         self.loaded.as_deref()
     }
 
-    pub fn licence_drop(&self) -> u64 {
-        self.licence_drop
+    /// What is known of how low its clock gets.
+    pub fn clocks(&self) -> Clocks {
+        Clocks::of(&self.cpu_name, self.licence_drop, self.counts_licences)
     }
 
     pub fn tells_of_first_use(&self) -> bool {
@@ -240,7 +180,9 @@ mod tests {
         has_btf: true,
         is_intel: true,
         cpu_flags: BTreeSet::new(),
+        cpu_name: String::new(),
         licence_drop: 0,
+        counts_licences: false,
         loaded: None,
         tells_of_first_use: true,
     };
@@ -281,38 +223,6 @@ mod tests {
         assert!(complaint(&Machine { has_btf: false, ..READY }).contains("CONFIG_DEBUG_INFO_BTF"));
         let loaded = Machine { loaded: Some("simple_1.0".into()), ..READY };
         assert!(complaint(&loaded).contains("simple_1.0 is already loaded: stop it"));
-    }
-
-    #[test]
-    fn a_tier_is_chosen_with_a_reason() {
-        let machine = |flags: &[&str]| Machine {
-            cpu_flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
-            ..READY
-        };
-        let skylake = machine(&["avx512f", "xsavec", "xgetbv1"]);
-        assert_eq!(skylake.tier(false).kind, avx_tier_AVX_TIER_TRAP);
-        let unpatched = Machine { tells_of_first_use: false, ..skylake };
-        assert_eq!(unpatched.tier(false).kind, avx_tier_AVX_TIER_XSTATE);
-        assert!(unpatched.tier(false).why.contains("kernel-patch"));
-        for flags in [&["avx512f", "xsavec"], &["avx512f", "xgetbv1"]] {
-            assert_eq!(machine(flags).tier(false).kind, avx_tier_AVX_TIER_HINTS);
-        }
-        let haswell = machine(&["avx2", "xsavec", "xgetbv1"]);
-        assert_eq!(haswell.tier(false).kind, avx_tier_AVX_TIER_OBSERVE);
-        assert_eq!(haswell.tier(true).kind, avx_tier_AVX_TIER_HINTS);
-    }
-
-    #[test]
-    fn where_licences_do_not_matter_it_has_to_be_forced() {
-        let flags = BTreeSet::from(["avx512f", "xsavec", "xgetbv1"].map(str::to_owned));
-        let newer = flags.iter().cloned().chain(["avx_vnni".to_owned()]).collect();
-        let amd = Machine { is_intel: false, cpu_flags: flags, ..READY };
-        let sapphire_rapids = Machine { cpu_flags: newer, ..READY };
-        for machine in [amd, sapphire_rapids] {
-            let Tier { kind, why } = machine.tier(false);
-            assert!(kind == avx_tier_AVX_TIER_OBSERVE && why.contains("--force"), "{why}");
-            assert_eq!(machine.tier(true).kind, avx_tier_AVX_TIER_TRAP);
-        }
     }
 
     #[test]

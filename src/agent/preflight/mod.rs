@@ -13,6 +13,7 @@ mod layout;
 mod machine;
 mod options;
 mod surroundings;
+pub mod tier;
 
 use std::fmt;
 use std::fs;
@@ -24,10 +25,11 @@ use cpu::Cpu;
 use finding::{Finding, Mark};
 use kernel::Kernel;
 use layout::Layout;
-pub use machine::{Machine, Tier, first_cpu_says};
+pub use machine::Machine;
 #[cfg(test)]
 pub use surroundings::NEEDED;
 use surroundings::Surroundings;
+pub use tier::Tier;
 
 /// All there is to say of a machine.
 #[derive(Debug, Serialize)]
@@ -46,7 +48,7 @@ impl Report {
         findings.extend(cpu.findings(&machine));
         findings.extend(Layout::look(root).findings());
         findings.extend(Surroundings::look(root).findings());
-        let tier = machine.tier(false);
+        let tier = Tier::best(false, &machine, machine.clocks().counts_licences);
         findings.push(tier_of(tier));
         Self {
             would_run: findings.iter().all(|finding| finding.mark != Mark::Problem),

@@ -7,9 +7,9 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::machine::Machine;
+use super::machine::ScaledMachine;
+use super::outcome_of;
 use crate::cmd::{print, print_json};
-use crate::sim::parameters;
 use crate::sim::unfairness::{self, Sharing};
 use crate::sim::workload::Workload;
 
@@ -20,7 +20,7 @@ pub struct Options {
     workload: String,
 
     #[command(flatten)]
-    machine: Machine,
+    machine: ScaledMachine,
 
     /// How long, in seconds of the machine's time.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -33,10 +33,6 @@ pub struct Options {
     /// With this knob turned; may be given several times.
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     settings: Vec<String>,
-
-    /// With a parameter of the model other than it is thought to be; may be given several times.
-    #[arg(long, value_name = "PARAMETER=FACTOR")]
-    scale: Vec<String>,
 
     /// As JSON.
     #[arg(long)]
@@ -53,11 +49,8 @@ struct Report {
 
 pub fn run(options: &Options) -> Result<()> {
     let workload = Workload::named(&options.workload)?;
-    let mut setup = options.machine.setup(workload, options.seconds)?;
-    for scale in &options.scale {
-        parameters::scale(&mut setup, scale)?;
-    }
-    let shared = unfairness::measure(&setup, !options.avx2, &options.settings)?;
+    let setup = options.machine.setup(workload, options.seconds)?;
+    let shared = unfairness::measure(&setup, !options.avx2, &options.settings, outcome_of)?;
     let report = Report { kind: "modelled", workload: setup.workload.name, shared };
     if options.json { print_json(&report) } else { print(&table(&report)?) }
 }

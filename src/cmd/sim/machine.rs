@@ -2,16 +2,41 @@
 //! The modelled machine, as the command line describes it.
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::agent::policy;
-use crate::agent::preflight::{self, Tier};
-use crate::bpf::intf::avx_policy;
+use crate::agent::preflight::{self, Tier, tier};
+use crate::bpf::intf::{
+    avx_clock_counters, avx_clock_counters_APERF_AND_MPERF, avx_clock_counters_CYCLES_BY_LICENCE,
+    avx_clock_counters_NO_CLOCK_COUNTERS, avx_policy,
+};
 use crate::sim::engine::COSTS;
 use crate::sim::experiment::Setup;
 use crate::sim::machine::Topology;
 use crate::sim::model::Model;
+use crate::sim::parameters;
 use crate::sim::workload::Workload;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
+pub enum Counters {
+    /// Nothing: it is estimated.
+    #[default]
+    None,
+    /// The cycles of a core at each licence.
+    Licences,
+    /// APERF and MPERF.
+    Clocks,
+}
+
+impl Counters {
+    fn kind(self) -> avx_clock_counters {
+        match self {
+            Self::None => avx_clock_counters_NO_CLOCK_COUNTERS,
+            Self::Licences => avx_clock_counters_CYCLES_BY_LICENCE,
+            Self::Clocks => avx_clock_counters_APERF_AND_MPERF,
+        }
+    }
+}
 
 #[derive(Clone, Debug, Args)]
 pub struct Machine {
@@ -35,6 +60,14 @@ pub struct Machine {
     #[arg(long)]
     pub force: bool,
 
+    /// What counts how low clocks are, for policies with fairness=compensate.
+    #[arg(long, value_enum, default_value_t)]
+    pub counters: Counters,
+
+    /// Find out about AVX work in this way, and not as it would on such a machine.
+    #[arg(long, value_name = "NAME", value_enum)]
+    pub tier: Option<tier::Name>,
+
     /// The same seed gives the same result, to the last digit.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -51,19 +84,43 @@ impl Machine {
         })?;
         let topology =
             Topology::regular(self.sockets.into(), 1, self.cores.into(), self.threads.into());
-        let tier = self.tier(&model).kind;
-        Ok(Setup { workload, model, topology, costs: COSTS, tier, seconds, seed: self.seed })
+        let tier = self.tier(&model)?.kind();
+        let (seed, counters) = (self.seed, self.counters.kind());
+        Ok(Setup { workload, model, topology, costs: COSTS, tier, counters, seconds, seed })
     }
 
     /// What the agent would choose on a machine with such a CPU.
-    pub fn tier(&self, model: &Model) -> Tier {
-        preflight::Machine::with_cpu(model.cpuinfo).tier(self.force)
+    pub fn tier(&self, model: &Model) -> Result<Tier> {
+        let machine = preflight::Machine::with_cpu(model.cpuinfo);
+        let counts_licences = self.counters == Counters::Licences;
+        Tier::choose(self.tier, self.force, &machine, counts_licences)
+    }
+}
+
+/// A machine about which the model may err.
+#[derive(Debug, Args)]
+pub struct ScaledMachine {
+    #[command(flatten)]
+    pub machine: Machine,
+
+    /// With a parameter of the model other than it is thought to be; may be given several times.
+    #[arg(long, value_name = "PARAMETER=FACTOR")]
+    scale: Vec<String>,
+}
+
+impl ScaledMachine {
+    pub fn setup(&self, workload: Workload, seconds: u64) -> Result<Setup> {
+        let mut setup = self.machine.setup(workload, seconds)?;
+        for scale in &self.scale {
+            parameters::scale(&mut setup, scale)?;
+        }
+        Ok(setup)
     }
 }
 
 /// How the agent tells a policy to the scheduler there.
 pub fn policy_on(model: &Model, policy: &avx_policy) -> avx_policy {
-    policy::on_cpu(policy, preflight::Machine::with_cpu(model.cpuinfo).licence_drop())
+    policy::on_cpu(policy, preflight::Machine::with_cpu(model.cpuinfo).clocks().licence_drop)
 }
 
 #[cfg(test)]
@@ -72,10 +129,18 @@ mod tests {
     use crate::agent::policy::standard;
 
     fn on(name: &str, force: bool) -> (&'static str, u64) {
-        let machine =
-            Machine { model: name.to_owned(), cores: 2, threads: 1, sockets: 1, force, seed: 1 };
+        let machine = Machine {
+            model: name.to_owned(),
+            cores: 2,
+            threads: 1,
+            sockets: 1,
+            force,
+            counters: Counters::None,
+            tier: None,
+            seed: 1,
+        };
         let model = Model::named(name).unwrap();
-        (machine.tier(&model).name(), policy_on(&model, &standard()).licence_drop)
+        (machine.tier(&model).unwrap().name(), policy_on(&model, &standard()).licence_drop)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::machine::Machine;
+use super::machine::{Machine, ScaledMachine};
 use super::outcome_of;
 use super::progress::Progress;
 use crate::cmd::{print, print_json};
@@ -31,7 +31,7 @@ pub struct Options {
     file: Option<PathBuf>,
 
     #[command(flatten)]
-    machine: Machine,
+    scaled: ScaledMachine,
 
     /// How long, in seconds of the machine's time; the workload knows how long is worth it.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -44,10 +44,6 @@ pub struct Options {
     /// Under the default policy with this knob turned; may be given several times.
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     settings: Vec<String>,
-
-    /// With a parameter of the model other than it is thought to be; may be given several times.
-    #[arg(long, value_name = "PARAMETER=FACTOR")]
-    scale: Vec<String>,
 
     /// As JSON.
     #[arg(long)]
@@ -81,17 +77,14 @@ fn from_file(file: &PathBuf) -> Result<Workload> {
 fn compare(options: &Options, workload: Workload) -> Result<Comparison> {
     let variants = variants(&options.policies, &options.settings)?;
     let seconds = options.seconds.unwrap_or(workload.seconds);
-    let mut setup = options.machine.setup(workload, seconds)?;
-    for scale in &options.scale {
-        parameters::scale(&mut setup, scale)?;
-    }
+    let setup = options.scaled.setup(workload, seconds)?;
     let progress = Progress::new(variants.len());
     let mut outcomes = Vec::new();
     for variant in &variants {
         outcomes.push(outcome_of(&setup, variant)?);
         progress.step();
     }
-    let Machine { sockets, cores, threads, seed, .. } = options.machine;
+    let Machine { sockets, cores, threads, seed, .. } = options.scaled.machine;
     Ok(Comparison {
         kind: "modelled".to_owned(),
         command: command_line(),
@@ -99,7 +92,7 @@ fn compare(options: &Options, workload: Workload) -> Result<Comparison> {
         parameters: parameters::all(&setup),
         workload: setup.workload.name,
         about: setup.workload.about,
-        tier: options.machine.tier(&setup.model).name().to_owned(),
+        tier: options.scaled.machine.tier(&setup.model)?.name().to_owned(),
         model: setup.model.name.to_owned(),
         sockets,
         cores,

@@ -67,14 +67,15 @@ fn scraped(machine: Qemu) -> Result<Counts> {
 }
 
 /// The median from the start of `scx_avxspec policy use` to its end, when each decision goes by the
-/// other policy; as many busy tasks as CPUs run beside it. Time is counted in instructions, one in
-/// a nanosecond and shared by all CPUs.
+/// other policy, beside a task that never sleeps. Time is counted in instructions, one in a
+/// nanosecond. All CPUs would share that, so that four of them made a machine of 250 MIPS each:
+/// there is one.
 pub fn switch_ms() -> Result<f64> {
-    let outcome = scheduler_guest(Qemu::cpus(4).counted_time(1), Flavour::Stock)?
+    let outcome = scheduler_guest(Qemu::cpus(1).counted_time(1), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/guest/time_commands.c"))?)
         .command(&script(&format!(
             "start_scheduler --force
-             busy_loops 4
+             busy_loops 1
              time_commands {SWITCHES} scx_avxspec policy use static -- \
                  scx_avxspec policy use adaptive
              stop_scheduler"

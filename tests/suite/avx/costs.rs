@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
 
+use super::fairness::{LICENCES, with_fake_counters};
 use super::phases_guest;
 use crate::suite::counts::{Counts, counts_of, mean_of};
 use crate::suite::hiding::{test_program, with_force};
@@ -40,12 +41,19 @@ pub fn compensation_alone() -> Result<f64> {
     compensation("--policy fair")
 }
 
+/// The same with counters, though not those of a processor, to read which may take longer.
+pub fn compensation_by_counters() -> Result<f64> {
+    compensation(&format!("--policy fair --clock-counters {LICENCES}"))
+}
+
 fn compensation(policy: &str) -> Result<f64> {
     let cost = |fairness: &str| {
-        let outcome = phases_guest(Bochs::cpus(2).siblings(), Flavour::Patched)?
+        let guest = phases_guest(Bochs::cpus(2).siblings(), Flavour::Patched)?;
+        let outcome = with_fake_counters(guest, Flavour::Patched)?
             .program(&test_program("costs")?)
             .command(&script(&format!(
-                "start_scheduler {policy} --set fairness={fairness}
+                "insmod /fake_clocks.ko
+                 start_scheduler {policy} --set fairness={fairness}
                  taskset -p 1 $$ >/dev/null
                  taskset 2 phases 1 1000000000 20 200 >/dev/null & phases=$!
                  sleep 0.3

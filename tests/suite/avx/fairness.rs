@@ -5,15 +5,34 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::phases_guest;
+use crate::ensure_eq;
 use crate::suite::counts::counts_of;
-use crate::suite::{Test, script};
-use crate::vm::{Bochs, Flavour};
+use crate::suite::{Test, scheduler_guest, script};
+use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository, program};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "avx::who_comes_after_wide_work_gets_what_it_lost",
-    budget_s: 120,
-    body: who_comes_after_gets_what_it_lost,
-}];
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "avx::who_comes_after_wide_work_gets_what_it_lost",
+        budget_s: 120,
+        body: who_comes_after_gets_what_it_lost,
+    },
+    Test {
+        name: "avx::counters_tell_how_low_clocks_are",
+        budget_s: 60,
+        body: counters_tell_how_low_clocks_are,
+    },
+];
+
+/// Of cycles at each licence, and of APERF and MPERF.
+pub const LICENCES: &str = "fake_clocks:0,fake_clocks:1,fake_clocks:2";
+const CLOCKS: &str = "fake_clocks:3,fake_clocks:4";
+
+/// Counters that count what the test says.
+pub fn with_fake_counters(guest: Guest, flavour: Flavour) -> Result<Guest> {
+    let sources = in_repository("tests/avx");
+    let module = Kernel::get(flavour)?.module(&sources, "counters_module", "fake_clocks")?;
+    Ok(guest.file("/fake_clocks.ko", &module))
+}
 
 /// On one CPU wide work and a loop take turns. Licences are held for as long as a turn, so that
 /// the loop always has the low clock, and a quarter of its time is lost.
@@ -55,16 +74,87 @@ fn who_comes_after_gets_what_it_lost() -> Result<()> {
     let status: Value = serde_json::from_slice(&outcome.file("/tmp/status.json")?)?;
     ensure!(status["compensates"] == true, "{status}");
     ensure!(status["clocks"] == "an estimate with licence-drop", "{status}");
-    let cgroups = status["cgroups"].as_array().context("no cgroups")?;
-    let of = |path: &str| -> Result<(f64, f64)> {
-        let book = cgroups.iter().find(|it| it["path"] == path).map(|it| &it["book"]);
-        let number = |name| book.and_then(|book| book[name].as_f64()).context("no book");
-        Ok((number("lost_s")?, number("watched_s")?))
-    };
-    let (lost, watched) = of("/loops")?;
+    let (lost, watched) = lost_and_watched(&status, "/loops")?;
     ensure!(watched > 1.0, "the loop was watched for {watched} s");
     ensure!((0.1..=0.25).contains(&(lost / watched)), "of {watched} s it lost {lost} s");
-    let (lost, watched) = of("/wide")?;
+    let (lost, watched) = lost_and_watched(&status, "/wide")?;
     ensure!(lost / watched < 0.02, "who made the clock low lost {lost} s of {watched} s");
+    Ok(())
+}
+
+/// Seconds of a cgroup.
+fn lost_and_watched(status: &Value, path: &str) -> Result<(f64, f64)> {
+    let cgroups = status["cgroups"].as_array().context("no cgroups")?;
+    let book = cgroups.iter().find(|it| it["path"] == path).map(|it| &it["book"]);
+    let number = |name| book.and_then(|book| book[name].as_f64()).context("no book");
+    Ok((number("lost_s")?, number("watched_s")?))
+}
+
+/// A loop shares a CPU with one that says that it does AVX work, and so pays for all that is
+/// counted. For half of the time the clock is three quarters of what it should be; and then, as
+/// APERF and MPERF have it, seven eighths all the time. They are open while they are needed.
+fn counters_tell_how_low_clocks_are() -> Result<()> {
+    let guest = scheduler_guest(Qemu::cpus(1), Flavour::Stock)?;
+    let start = "start_scheduler --force --policy fair --set licence-drop=0.25 --clock-counters";
+    let outcome = with_fake_counters(guest, Flavour::Stock)?
+        .program(&program::compile(&in_repository("tests/avx/hinted_loop.c"))?)
+        .command(&script(&format!(
+            "insmod /fake_clocks.ko cycles=500,0,375,1000
+             mkdir /sys/fs/cgroup/loops /sys/fs/cgroup/wide /sys/fs/cgroup/later
+             busy_loops 1
+             echo $loops >/sys/fs/cgroup/loops/cgroup.procs
+             # look FILE: at what is lost while one loop says that it lowers the clock
+             look() {{
+                 hinted_loop & wide=$!
+                 echo $wide >/sys/fs/cgroup/wide/cgroup.procs
+                 sleep 3
+                 scx_avxspec status --json >$1
+                 kill $wide
+             }}
+             # open WHEN: how many counters there are then
+             open() {{
+                 echo $1=$(cat /sys/module/fake_clocks/refcnt)
+             }}
+             {start} {LICENCES}
+             look /tmp/licences.json
+             open on
+             scx_avxspec policy set fairness=off >&2
+             open off
+             scx_avxspec policy set fairness=compensate >&2
+             open again
+             stop_scheduler
+             open stopped
+             {start} {CLOCKS}
+             sleep 1
+             echo 500,0,375,875 >/sys/module/fake_clocks/parameters/cycles
+             echo $loops >/sys/fs/cgroup/later/cgroup.procs
+             look /tmp/clocks.json
+             stop_scheduler
+             kill $loops
+             scx_avxspec --force --clock-counters nobody:1,nobody:2 2>&1 |
+                 grep -c 'there are no counters of .nobody. here' | sed s/^/refused=/",
+        )))
+        .collect("/tmp/licences.json")
+        .collect("/tmp/clocks.json")
+        .boot()?;
+    outcome.all_succeeded()?;
+    let counts = counts_of(&outcome, 0)?;
+    for (when, open) in [("on", 3), ("off", 0), ("again", 3), ("stopped", 0), ("refused", 1)] {
+        ensure_eq!(counts[when], open, "{when}");
+    }
+    let found = [
+        ("/tmp/licences.json", "/loops", "the cycles at each licence, with licence-drop"),
+        ("/tmp/clocks.json", "/later", "APERF and MPERF"),
+    ];
+    for (file, victim, source) in found {
+        let status: Value = serde_json::from_slice(&outcome.file(file)?)?;
+        ensure!(status["clocks"] == source, "{status}");
+        let (lost, watched) = lost_and_watched(&status, victim)?;
+        ensure!(watched > 0.8, "{source}: the loop was watched for {watched} s");
+        let share = lost / watched;
+        ensure!((0.11..0.14).contains(&share), "{source}: the loop lost {share}");
+        let (lost, watched) = lost_and_watched(&status, "/wide")?;
+        ensure!(lost / watched < 0.01, "{source}: who lowers the clock lost {lost} s");
+    }
     Ok(())
 }

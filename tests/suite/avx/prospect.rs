@@ -34,9 +34,10 @@ fn told_before_there_are_any() -> Result<()> {
              scx_avxspec explain $(ls /proc/$phases/task | tail -n 1) >&2
              scx_avxspec policy use adaptive >&2
              scx_avxspec status --json >/tmp/served
+             # From here on there is nothing to see.
+             kill $phases
              scx_avxspec policy use observe >&2
              scx_avxspec status
-             kill $phases
              stop_scheduler",
         ))
         .collect("/tmp/observed")

@@ -3,6 +3,7 @@
 
 use anyhow::{Result, ensure};
 
+use super::fairness::{LICENCES, with_fake_counters};
 use super::{CPUS, phases_guest, user_rows, wide_work};
 use crate::ensure_eq;
 use crate::suite::counts::{Counts, counts_of};
@@ -21,6 +22,7 @@ pub const TESTS: &[Test] = &[
         budget_s: 60,
         body: hints_are_followed,
     },
+    Test { name: "avx::low_clocks_tell_of_avx_work", budget_s: 60, body: low_clocks_tell },
     Test { name: "avx::listed_cpus_are_avx_cores", budget_s: 40, body: listed_cpus_are_avx_cores },
 ];
 
@@ -77,23 +79,72 @@ fn ensure_tier(outcome: &Outcome, tier: &str) -> Result<()> {
     Ok(())
 }
 
+/// Counters say that the clock is low while one loop of four runs, and then that it is not.
+fn low_clocks_tell() -> Result<()> {
+    let guest = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?;
+    let outcome = with_fake_counters(guest, Flavour::Stock)?
+        .command(&script(&format!(
+            "insmod /fake_clocks.ko cycles=0,0,750,750 culprit=culprit
+             start_scheduler --tier counters --clock-counters {LICENCES} \
+                 --set sizing=static --set avx-cpus=1 --set only-where-it-pays=off
+             busy_loops 3
+             sh -c 'printf culprit >/proc/$$/comm; while :; do :; done' & culprit=$!
+             avx_core=$(scx_avxspec status |
+                 sed -n 's/^AVX cores: 1 of 4 CPUs (\\([0-9]\\)).*/\\1/p')
+             # look NAME PID: how often it is there, and what it is
+             look() {{
+                 there=0
+                 for n in $(seq 40); do
+                     [ $(awk '{{ print $39 }}' /proc/$2/stat) = $avx_core ] && there=$((there + 1))
+                     sleep 0.05
+                 done
+                 echo $1_there=$there
+                 scx_avxspec explain $2 | grep -c \"thread $2 is avx\" | sed s/^/$1_is_avx=/
+             }}
+             sleep 1
+             look culprit $culprit
+             look other ${{loops##* }}
+             echo 1000,0,0,1000 >/sys/module/fake_clocks/parameters/cycles
+             sleep 1
+             look innocent $culprit
+             kill $culprit $loops
+             stop_scheduler
+             cat /tmp/scheduler.err >&2
+             scx_avxspec --tier counters 2>&1 | grep -c 'three such events' | sed s/^/refused=/"
+        )))
+        .boot()?;
+    ensure_tier(&outcome, "counters")?;
+    let counts = counts_of(&outcome, 0)?;
+    ensure!(counts["culprit_there"] > 35 && counts["culprit_is_avx"] == 1, "{counts:?}");
+    ensure!(counts["other_there"] < 10 && counts["other_is_avx"] == 0, "{counts:?}");
+    // Where nobody waits it may stay where it is.
+    ensure_eq!(counts["innocent_is_avx"], 0, "{counts:?}");
+    ensure_eq!(counts["refused"], 1);
+    Ok(())
+}
+
 /// The last of four CPUs is the AVX core. QEMU has no AVX-512, so that the scheduler knows
 /// of nothing else.
 fn hints_are_followed() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/avx/hinted.c"))?)
+        .package("curl")
         .command(&script(
-            "start_scheduler --force --set sizing=static --set avx-cpus=1
+            "ip link set lo up
+             start_scheduler --force --set sizing=static --set avx-cpus=1
              chmod o+w /sys/fs/bpf/scx_avxspec_hints
              hinted 3
              scx_avxspec policy set classes=avx512+avx2-heavy >&2
              hinted 3 | sed -n 's/^avx2/heavy/p'
+             curl --silent http://127.0.0.1:9829/metrics |
+                 sed -n 's/^avxspec_hints_total /hints=/p'
              stop_scheduler
              cat /tmp/scheduler.err >&2",
         ))
         .boot()?;
     ensure_tier(&outcome, "hints")?;
     let counts = counts_of(&outcome, 0)?;
+    ensure!(counts["hints"] >= 800, "{} hints were followed", counts["hints"]);
     let mostly = |counts: &Counts, many: &str, few: &str| counts[many] > 10 * counts[few];
     for (many, few) in [
         ("avx_there", "avx_elsewhere"),

@@ -104,6 +104,12 @@ struct task_struct {
 	struct sim_task *sim;
 };
 
+struct bpf_perf_event_value {
+	u64 counter;
+	u64 enabled;
+	u64 running;
+};
+
 struct pt_regs {
 	u64 ip;
 	u64 orig_ax;
@@ -262,12 +268,11 @@ static inline long bpf_probe_read_kernel(void *to, u32 size, const void *from)
 /* Maps are known by the types of their keys and values, as to libbpf. */
 #define __uint(name, value) int(*name)[value]
 #define __type(name, value) typeof(value) *name
-#define __array(name, value) typeof(value) *name[]
 
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_PERF_EVENT_ARRAY 4
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
 #define BPF_MAP_TYPE_LRU_HASH 9
-#define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
 #define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_MAP_TYPE_TASK_STORAGE 29
 #define BPF_F_NO_PREALLOC 1
@@ -310,6 +315,7 @@ long sim_map_update(void *map, const void *key, u32 key_size, const void *value,
 void *sim_task_storage(void *map, struct task_struct *p, u32 value_size, u64 flags);
 void sim_task_storage_delete(void *map, struct task_struct *p);
 
+#define bpf_perf_event_read_value(map, index, value, size) sim_read_counter(index, value)
 #define bpf_map_lookup_elem(map, at) sim_lookup(map, at, bpf_get_smp_processor_id())
 #define bpf_map_lookup_percpu_elem(map, at, cpu) sim_lookup(map, at, cpu)
 #define bpf_map_update_elem(map, at, what, flags) \

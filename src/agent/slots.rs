@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where BPF programs find the policy in force.
+//!
+//! There are some slots. A policy is written into one where nobody looks, and one store makes it
+//! the one where everybody does. Who found the old policy may still decide by it, so that slot
+//! stays as it is until all these decisions are made, which only the kernel knows, and takes its
+//! time to say: there are enough slots for who changes his mind at once.
+
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, Result};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
+
+use super::policy::{self, InForce};
+use super::setup::as_bytes;
+use crate::bpf::intf;
+use crate::bpf::skel::BpfSkel;
+
+pub struct Slots {
+    readers: Readers,
+    /// Of the slots before the one in force: by what is in these somebody may still decide.
+    nr_retired: u32,
+}
+
+impl Slots {
+    pub fn new() -> Result<Self> {
+        Ok(Self { readers: Readers::new()?, nr_retired: 0 })
+    }
+
+    /// Puts a policy into force, for each decision that begins after this.
+    pub fn put(&mut self, skel: &mut BpfSkel<'_>, new: &InForce, licence_drop: u64) -> Result<()> {
+        if self.nr_retired == intf::AVX_POLICY_SLOTS - 1 {
+            self.wait_for_late_readers()?;
+        }
+        let new = InForce { policy: policy::on_cpu(&new.policy, licence_drop), ..*new };
+        let in_force = intf::avx_policy_in_force {
+            generation: new.generation,
+            checksum: checksum_of(&new),
+            policy: new.policy,
+        };
+        let variables =
+            skel.maps.bss_data.as_mut().context("the BPF programs have no variables")?;
+        // SAFETY: it is aligned and lives as long as the programs, and all that is done to it
+        // from here is done by this.
+        let looked_at = unsafe { AtomicU32::from_ptr(&raw mut variables.policy_slot) };
+        let free = (looked_at.load(Ordering::Relaxed) + 1) % intf::AVX_POLICY_SLOTS;
+        skel.maps
+            .policies
+            .update(&free.to_ne_bytes(), as_bytes(&in_force), MapFlags::ANY)
+            .context("cannot write the policy")?;
+        looked_at.store(free, Ordering::Release);
+        self.nr_retired += 1;
+        Ok(())
+    }
+
+    /// To be called when there is time, so that nobody has to wait for the kernel.
+    pub fn wait_for_late_readers(&mut self) -> Result<()> {
+        if self.nr_retired > 0 {
+            self.readers.wait().context("cannot wait for who decides by an old policy")?;
+            self.nr_retired = 0;
+        }
+        Ok(())
+    }
+}
+
+/// The BPF programs that run. When a map of maps is written to, the kernel comes back when all
+/// that may have found what was there before have ended; this one is there for nothing else.
+struct Readers {
+    outer: MapHandle,
+    inner: MapHandle,
+}
+
+impl Readers {
+    fn new() -> Result<Self> {
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            ..Default::default()
+        };
+        let create = |kind, options: &libbpf_sys::bpf_map_create_opts| {
+            let size = size_of::<u32>() as u32;
+            MapHandle::create(kind, Some("readers"), size, size, 1, options)
+                .context("cannot create a map")
+        };
+        let inner = create(MapType::Array, &options)?;
+        let inner_map_fd = inner.as_fd().as_raw_fd() as u32;
+        let of_maps = libbpf_sys::bpf_map_create_opts { inner_map_fd, ..options };
+        Ok(Self { outer: create(MapType::ArrayOfMaps, &of_maps)?, inner })
+    }
+
+    fn wait(&self) -> Result<()> {
+        let inner = self.inner.as_fd().as_raw_fd().to_ne_bytes();
+        Ok(self.outer.update(&0u32.to_ne_bytes(), &inner, MapFlags::ANY)?)
+    }
+}
+
+/// As the BPF programs compute it.
+fn checksum_of(new: &InForce) -> u64 {
+    let words = as_bytes(&new.policy).chunks_exact(size_of::<u64>());
+    words
+        .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
+        .fold(new.generation, |sum, word| {
+            sum.wrapping_mul(intf::AVX_CHECKSUM_FACTOR).wrapping_add(word)
+        })
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counters of clocks that are what the test says. In each microsecond events 0 to 2
+ * count so many cycles at each licence, event 3 the cycles of APERF, and event 4 1000,
+ * those of MPERF. If a name is given, clocks are so while a task of that name runs, and
+ * else there is no licence.
+ */
+#include <linux/module.h>
+#include <linux/perf_event.h>
+#include <linux/sched/clock.h>
+
+#define MPERF 4
+
+static unsigned int cycles[MPERF] = { 1000, 0, 0, 1000 };
+module_param_array(cycles, uint, NULL, 0644);
+MODULE_PARM_DESC(cycles, "in a microsecond: at each of three licences, and of APERF");
+
+static char culprit[TASK_COMM_LEN];
+module_param_string(culprit, culprit, sizeof(culprit), 0644);
+MODULE_PARM_DESC(culprit, "the task that makes clocks what they are, if it is one");
+
+static struct pmu fake_clocks;
+
+/* Whoever reads does so before another task comes. */
+static unsigned int cycles_of(u64 config)
+{
+	if (config == MPERF)
+		return 1000;
+	if (culprit[0] && strncmp(current->comm, culprit, sizeof(culprit)))
+		return config == 0 ? 1000 : 0;
+	return READ_ONCE(cycles[config]);
+}
+
+static void fake_read(struct perf_event *event)
+{
+	u64 now = local_clock();
+	u64 passed = now - local64_xchg(&event->hw.prev_count, now);
+
+	local64_add(passed * cycles_of(event->attr.config) / 1000, &event->count);
+}
+
+static void fake_start(struct perf_event *event, int flags)
+{
+	local64_set(&event->hw.prev_count, local_clock());
+	event->hw.state = 0;
+}
+
+static void fake_stop(struct perf_event *event, int flags)
+{
+	if (event->hw.state & PERF_HES_STOPPED)
+		return;
+	fake_read(event);
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+}
+
+static int fake_add(struct perf_event *event, int flags)
+{
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	if (flags & PERF_EF_START)
+		fake_start(event, flags);
+	return 0;
+}
+
+static int fake_event_init(struct perf_event *event)
+{
+	if (event->attr.type != fake_clocks.type)
+		return -ENOENT;
+	if (is_sampling_event(event) || event->cpu < 0 || event->attr.config > MPERF)
+		return -EINVAL;
+	return 0;
+}
+
+static struct pmu fake_clocks = {
+	.module = THIS_MODULE,
+	.task_ctx_nr = perf_invalid_context,
+	.capabilities = PERF_PMU_CAP_NO_INTERRUPT,
+	.event_init = fake_event_init,
+	.add = fake_add,
+	.del = fake_stop,
+	.start = fake_start,
+	.stop = fake_stop,
+	.read = fake_read,
+};
+
+static int __init fake_clocks_init(void)
+{
+	return perf_pmu_register(&fake_clocks, "fake_clocks", -1);
+}
+
+static void __exit fake_clocks_exit(void)
+{
+	perf_pmu_unregister(&fake_clocks);
+}
+
+module_init(fake_clocks_init);
+module_exit(fake_clocks_exit);
+MODULE_DESCRIPTION("Counters of clocks that are what a test says");
+MODULE_LICENSE("GPL");
