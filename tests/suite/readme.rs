@@ -34,7 +34,7 @@ const RUN_BY: &[(&str, &str)] = &[
     ("make check", "Makefile"),
     ("make bench ONLY=rig.qemu", BENCH_PART),
     (
-        "cargo rig boot --machine qemu --cpus 4 -- 'scx_avxspec --stats 1 & sleep 10; dmesg | tail -n 3'",
+        "cargo rig boot --machine qemu --cpus 4 -- 'scx_avxspec & until scx_avxspec status; do sleep 1; done; dmesg | grep sched_ext'",
         RIG_BOOT,
     ),
     (

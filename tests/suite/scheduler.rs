@@ -104,18 +104,16 @@ fn reports_statistics() -> Result<()> {
             "start_scheduler --stats 1
              busy_loops 4
              scx_avxspec --monitor 1 >/tmp/monitor.out 2>&1 & monitor=$!
-             sleep 5
+             reported() { [ $(grep -c '% of 2 CPUs busy' /tmp/$1.out) -ge 3 ]; }
+             wait_until 60 reported scheduler || fail \"too little: $(cat /tmp/scheduler.out)\"
+             wait_until 60 reported monitor || fail \"too little: $(cat /tmp/monitor.out)\"
              kill -INT $monitor; wait $monitor || fail the monitor failed
              stop_scheduler
-             cat /tmp/scheduler.out; echo ---; cat /tmp/monitor.out",
+             echo both report",
         ))
         .command("scx_avxspec --help-stats")
         .boot()?;
-    let (own, monitor) = outcome.stdout(0)?.split_once("---\n").context("two reports")?;
-    for report in [own, monitor] {
-        let lines = report.lines().filter(|line| line.contains("% of 2 CPUs busy")).count();
-        ensure!(lines >= 3, "too few lines of statistics:\n{report}");
-    }
+    ensure_eq!(outcome.stdout(0)?, "both report\n");
     ensure!(outcome.stdout(1)?.contains("run_ns"));
     Ok(())
 }
