@@ -85,9 +85,10 @@ struct Opts {
     #[arg(long)]
     force: bool,
 
-    /// What counts how low clocks are, for policies with fairness=compensate: the best that there
-    /// is, none, or events by the name of who counts and their number in hexadecimal, either those
-    /// of APERF and MPERF or the cycles at each of three licences.
+    /// What counts how low clocks are, for policies with fairness=compensate and for the metrics:
+    /// the best that there is, none, or events by the name of who counts and their number in
+    /// hexadecimal, those of APERF and MPERF, or the cycles at each of three licences and, as a
+    /// fourth event, the operations of 512 bits.
     #[arg(long, value_name = "best|none|PMU:EVENT,...", default_value_t = Choice::Best)]
     clock_counters: Choice,
 

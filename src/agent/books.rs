@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads what the BPF programs keep in their maps.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::{MapCore, MapFlags};
 
 use crate::bpf::intf::{
-    avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_queue_kind,
+    avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_owner, avx_queue_kind,
     avx_queue_kind_NR_QUEUE_KINDS, queue_ctx, task_ctx,
 };
 use crate::bpf::skel::BpfSkel;
@@ -49,13 +50,41 @@ pub fn role(skel: &BpfSkel<'_>, of: u32) -> Result<avx_cpu_role> {
     Ok(last)
 }
 
-/// By the ids of the cgroups. Who goes away meanwhile is left out.
-pub fn cgroups<'a>(skel: &'a BpfSkel<'_>) -> impl Iterator<Item = (u64, avx_book)> + 'a {
-    let books = &skel.maps.cgroup_books;
-    books.keys().filter_map(move |key| {
-        let book = books.lookup(&key, MapFlags::ANY).ok()??;
+/// Of programs in cgroups. Who goes away meanwhile is left out.
+pub fn ledgers(skel: &BpfSkel<'_>) -> Vec<(avx_owner, avx_book)> {
+    let ledgers = &skel.maps.ledgers;
+    let row = |key: Vec<u8>| {
+        let book = ledgers.lookup(&key, MapFlags::ANY).ok()??;
         Some((parse(&key).ok()?, parse(&book).ok()?))
-    })
+    };
+    ledgers.keys().filter_map(row).collect()
+}
+
+/// One book for each of what `key` makes of the owners.
+pub fn summed<K: Ord>(
+    ledgers: &[(avx_owner, avx_book)],
+    key: impl Fn(&avx_owner) -> K,
+) -> BTreeMap<K, avx_book> {
+    let mut sums: BTreeMap<K, avx_book> = BTreeMap::new();
+    for (owner, book) in ledgers {
+        sums.entry(key(owner)).and_modify(|sum| add(sum, book)).or_insert(*book);
+    }
+    sums
+}
+
+fn add(sum: &mut avx_book, book: &avx_book) {
+    let counts = |sums: &mut [u64], counts: &[u64]| {
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    };
+    counts(&mut sum.phases, &book.phases);
+    counts(&mut sum.ends, &book.ends);
+    counts(&mut sum.faults, &book.faults);
+    sum.avx_ns += book.avx_ns;
+    sum.scalar_ns += book.scalar_ns;
+    sum.sent_to_avx += book.sent_to_avx;
+    sum.sent_to_scalar += book.sent_to_scalar;
+    sum.watched_ns += book.watched_ns;
+    sum.lost_ns += book.lost_ns;
 }
 
 /// How many wait in a queue of a CPU, or of the cache of which it is the first one.
@@ -106,6 +135,7 @@ impl Plain for avx_book {}
 impl Plain for avx_cpu_role {}
 impl Plain for avx_cpu_stats {}
 impl Plain for avx_event {}
+impl Plain for avx_owner {}
 impl Plain for queue_ctx {}
 impl Plain for task_ctx {}
 

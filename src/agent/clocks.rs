@@ -11,20 +11,17 @@ pub struct Clocks {
     pub known: avx_clocks,
     /// How much is lost if they are not known, and on the whole (1/1024).
     pub licence_drop: u64,
-    /// Whether it counts cycles by licence, where its counters are to be had.
-    pub counts_licences: bool,
     /// Whose clocks these are.
     of: Option<&'static str>,
 }
 
 impl Clocks {
     /// Of a CPU that calls itself so.
-    pub fn of(name: &str, licence_drop: u64, counts_licences: bool) -> Self {
+    pub fn of(name: &str, licence_drop: u64) -> Self {
         let model = Model::of_processor(name);
         Self {
             known: model.as_ref().map_or(UNKNOWN_CLOCKS, Model::known_clocks),
             licence_drop,
-            counts_licences,
             of: model.map(|model| model.name),
         }
     }
@@ -45,13 +42,13 @@ mod tests {
 
     #[test]
     fn processors_are_known_by_their_names() {
-        let known = Clocks::of("Intel(R) Xeon(R) Gold 6130 CPU @ 2.10GHz", 256, true);
+        let known = Clocks::of("Intel(R) Xeon(R) Gold 6130 CPU @ 2.10GHz", 256);
         assert_eq!(known.to_string(), "the clocks of gold-6130");
         // 2.8 GHz without wide vectors, and 1.9 with, where all of 16 cores are active.
         let last = known.known.steps[known.known.nr_steps as usize - 1];
         assert_eq!(last.lost[2], 1024 - 1024 * 1900 / 2800);
         for unknown in ["", "Intel(R) Xeon(R) Gold 6130T CPU @ 2.10GHz", "AMD EPYC 7452"] {
-            let clocks = Clocks::of(unknown, 256, true);
+            let clocks = Clocks::of(unknown, 256);
             assert_eq!(clocks.known.nr_steps, 0);
             assert_eq!(clocks.to_string(), "licence-drop");
         }

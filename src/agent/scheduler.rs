@@ -58,8 +58,7 @@ pub struct Scheduler<'a> {
     /// What the CPUs had done before.
     busy_before_ns: u64,
     means: Means,
-    /// While they are needed.
-    counters: Option<Counters>,
+    counters: Counters,
     slots: Slots,
     places: BTreeMap<u32, intf::avx_topology>,
     /// What was counted when the policy came into force.
@@ -104,6 +103,8 @@ impl<'a> Scheduler<'a> {
             intf::avx_limits_AVX_SLICE_MAX_NS / 1_000_000,
             intf::AVX_WAIT_MAX_S,
         );
+        let threads = threads_of_cores(&places);
+        let counters = Counters::new(&means.source, &skel.maps.cpu_counters, threads)?;
         let (link, hub) = (Some(link), hub.clone());
         let (counted_before, reader) = (Metrics::default(), None);
         let mut it = Self {
@@ -112,7 +113,7 @@ impl<'a> Scheduler<'a> {
             started,
             busy_before_ns,
             means,
-            counters: None,
+            counters,
             slots,
             places,
             counted_before,
@@ -154,6 +155,7 @@ impl<'a> Scheduler<'a> {
                 }
                 default(LOOK_AROUND) => self.slots.wait_for_late_readers()?,
             }
+            self.counters.look_around(Instant::now());
             self.revert_what_is_due(history);
         }
         if shutdown.load(Ordering::Relaxed) {
@@ -206,27 +208,24 @@ impl<'a> Scheduler<'a> {
 
     /// Others may have the counters while nobody needs them here.
     fn count_clocks(&mut self, in_force: &InForce) -> Result<()> {
-        let Some(source) = &self.means.source else { return Ok(()) };
         let finds_work = self.means.tier.kind() == intf::avx_tier_AVX_TIER_COUNTERS;
         if in_force.policy.fairness != COMPENSATE && !finds_work {
-            self.counters = None;
-        } else if self.counters.is_none() {
-            let cpus = self.places.keys().copied();
-            match Counters::open(source, &self.skel.maps.cpu_counters, cpus) {
-                Ok(counters) => self.counters = Some(counters),
-                Err(error) if finds_work => return Err(error),
-                Err(error) => warn!("how low clocks are is estimated: {error:#}"),
-            }
+            self.counters.take_back(Instant::now());
+            return Ok(());
         }
-        Ok(())
+        match self.counters.hand_over() {
+            Err(error) if finds_work => Err(error),
+            Err(error) => {
+                warn!("how low clocks are is estimated: {error:#}");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// What tells how low clocks are while somebody is compensated.
     fn told_by(&self) -> String {
-        match &self.means.source {
-            Some(source) => source.with(&self.means.clocks),
-            None => format!("an estimate with {}", self.means.clocks),
-        }
+        self.means.source.with(&self.means.clocks)
     }
 
     fn revert_what_is_due(&mut self, history: &mut History) {
@@ -341,15 +340,22 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    fn status(&self, in_force: &InForce) -> Result<Status> {
+    fn status(&mut self, in_force: &InForce) -> Result<Status> {
+        self.counters.read(Instant::now());
+        let ledgers = books::ledgers(&self.skel);
         let per_cpu = books::cpu_stats(&self.skel)?;
         let metrics = self.now()?.with(&per_cpu);
         // Times of roles are those of the scheduler's clock, which it last read then.
         let now_ns = self.variables()?.looked_at;
         let busy_ns = stats::busy_ns_by_cpu()?;
         let cpu = |(cpu, it): &(u32, avx_cpu_role)| {
-            let busy_ns = busy_ns.get(cpu).copied().unwrap_or_default();
-            Some(status::Cpu::new(*cpu, self.places.get(cpu)?, it, now_ns, busy_ns))
+            let stats = per_cpu.get(*cpu as usize);
+            Some(status::Cpu {
+                busy_s: seconds(busy_ns.get(cpu).copied().unwrap_or_default()),
+                low_clock_s: stats.map_or(0.0, |it| seconds(it.lowered_ns + it.lowered_avx_ns)),
+                counted: self.counters.counted().get(cpu).copied(),
+                ..status::Cpu::new(*cpu, self.places.get(cpu)?, it, now_ns)
+            })
         };
         Ok(Status {
             version: version(),
@@ -369,7 +375,8 @@ impl<'a> Scheduler<'a> {
             offline: topology::offline(),
             queued: self.queued()?,
             waits: status::waits_of(&per_cpu),
-            cgroups: status::cgroups_of(books::cgroups(&self.skel)),
+            cgroups: status::cgroups_of(&ledgers),
+            programs: status::programs_of(&ledgers),
         })
     }
 
@@ -383,7 +390,8 @@ impl<'a> Scheduler<'a> {
         is_only_observed.then(|| prospect(&counted.since(&self.counted_before), &at))
     }
 
-    fn snapshot(&self, history: &History) -> Result<Snapshot> {
+    fn snapshot(&mut self, history: &History) -> Result<Snapshot> {
+        self.counters.read(Instant::now());
         let roles = self.roles()?;
         let sums = self.sums(&roles)?;
         Ok(Snapshot {
@@ -405,6 +413,7 @@ impl<'a> Scheduler<'a> {
     /// What was counted since the scheduler was loaded.
     fn sums(&self, roles: &[(u32, avx_cpu_role)]) -> Result<Sums> {
         let per_cpu = books::cpu_stats(&self.skel)?;
+        let by_cgroup = books::summed(&books::ledgers(&self.skel), |owner| owner.cgroup);
         // As in the status.
         let now_ns = self.variables()?.looked_at;
         let as_avx_core =
@@ -413,7 +422,8 @@ impl<'a> Scheduler<'a> {
             counters: self.now()?.with(&per_cpu),
             waits: status::waits_of(&per_cpu),
             as_avx_core_ns: roles.iter().map(as_avx_core).collect(),
-            cgroups: books::cgroups(&self.skel).map(|(id, book)| (id, Work::of(&book))).collect(),
+            counted: self.counters.counted().clone(),
+            cgroups: by_cgroup.into_iter().map(|(id, book)| (id, Work::of(&book))).collect(),
         })
     }
 
@@ -441,6 +451,12 @@ impl<'a> Scheduler<'a> {
     fn variables(&self) -> Result<&types::bss> {
         self.skel.maps.bss_data.as_deref().context("the kernel has no variables")
     }
+}
+
+/// By CPU, how many there are of its core.
+fn threads_of_cores(places: &BTreeMap<u32, intf::avx_topology>) -> BTreeMap<u32, u32> {
+    let threads = |core| places.values().filter(|place| place.core == core).count();
+    places.iter().map(|(cpu, place)| (*cpu, threads(place.core) as u32)).collect()
 }
 
 fn shown(history: &History) -> Answer {

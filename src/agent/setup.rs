@@ -37,7 +37,7 @@ pub struct LoadOpts {
 pub struct Means {
     pub tier: Tier,
     pub clocks: Clocks,
-    pub source: Option<Source>,
+    pub source: Source,
 }
 
 /// What must be settled between opening and loading. It holds while the scheduler runs: a restart
@@ -60,7 +60,7 @@ pub fn configure(
     rodata.nr_llcs = u32::try_from(llcs.len()).context("too many caches")?;
     let Means { tier, clocks, source } = means;
     rodata.tier = tier.kind();
-    rodata.clocks.counters = source.as_ref().map_or(0, |source| source.kind().into());
+    rodata.clocks.counters = source.kind().into();
     rodata.clocks.nr_steps = clocks.known.nr_steps;
     for (to, from) in rodata.clocks.steps.iter_mut().zip(&clocks.known.steps) {
         (to.up_to_cores, to.lost) = (from.up_to_cores, from.lost);
@@ -74,7 +74,7 @@ pub fn configure(
     skel.maps.cpu_clocks.set_max_entries(nr_cpu_ids).context("cannot size the books of clocks")?;
     let counters = nr_cpu_ids * intf::avx_clock_counters_CYCLES_BY_LICENCE;
     skel.maps.cpu_counters.set_max_entries(counters).context("cannot size the counters")?;
-    skel.progs.avxspec_count.set_autoload(source.is_some());
+    skel.progs.avxspec_count.set_autoload(source.counts_clocks());
     skel.maps.topology.set_max_entries(nr_cpu_ids).context("cannot size the topology")?;
 
     let ops = skel.struct_ops.avxspec_mut();

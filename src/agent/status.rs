@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::cpulist;
+use super::counters::Counted;
 use super::prospect::Prospect;
+use super::{books, cpulist};
 use crate::bpf::intf::{
-    self, avx_book, avx_cpu_role, avx_cpu_stats, avx_limits_AVX_WAITS_SAMPLED, avx_role_ROLE_AVX,
-    avx_topology,
+    self, avx_book, avx_cpu_role, avx_cpu_stats, avx_limits_AVX_WAITS_SAMPLED, avx_owner,
+    avx_role_ROLE_AVX, avx_topology,
 };
+use crate::bpf::names::text_of;
 
 /// In the order of the enumerations of intf.h.
 const CLASSES: [&str; intf::avx_class_NR_CLASSES as usize] = ["default", "scalar", "avx"];
@@ -31,8 +33,8 @@ const AVX: usize = 2;
 /// Where cgroups have their names.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Cgroups on one screen.
-const CGROUPS_SHOWN: usize = 10;
+/// Of each table on one screen.
+const ROWS_SHOWN: usize = 10;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -64,6 +66,9 @@ pub struct Status {
     pub waits: BTreeMap<String, Waits>,
     /// Those that did AVX work or lost time to it, the most first.
     pub cgroups: Vec<Cgroup>,
+    /// The same of programs, by the names of their first threads.
+    #[serde(default)]
+    pub programs: Vec<Program>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,6 +83,12 @@ pub struct Cpu {
     pub node: u32,
     /// Since the machine started.
     pub busy_s: f64,
+    /// How long AVX work made its clock low: modelled.
+    #[serde(default)]
+    pub low_clock_s: f64,
+    /// What its counters say, where they tell of wide vectors and nobody else needs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
 }
 
 /// How long tasks waited in queues before they ran.
@@ -93,6 +104,12 @@ pub struct Cgroup {
     #[serde(skip)]
     pub id: u64,
     pub path: String,
+    pub book: Book,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    pub name: String,
     pub book: Book,
 }
 
@@ -113,22 +130,16 @@ pub struct Book {
 }
 
 impl Cpu {
-    pub fn new(
-        cpu: u32,
-        place: &avx_topology,
-        role: &avx_cpu_role,
-        now_ns: u64,
-        busy_ns: u64,
-    ) -> Self {
+    pub fn new(cpu: u32, place: &avx_topology, role: &avx_cpu_role, now_ns: u64) -> Self {
         Self {
             cpu,
             core: place.core,
             llc: place.llc,
             node: place.node,
-            busy_s: seconds(busy_ns),
             is_avx_core: is_avx_core(role),
             as_avx_core_s: seconds(as_avx_core_ns(role, now_ns)),
             role_changes: role.changes,
+            ..Self::default()
         }
     }
 }
@@ -225,13 +236,22 @@ impl Waits {
 
 /// The books of whoever did AVX work or lost time to it, the most first, and without names: to look
 /// for these takes long.
-pub fn cgroups_of(books: impl Iterator<Item = (u64, avx_book)>) -> Vec<Cgroup> {
-    let mut cgroups: Vec<Cgroup> = books
-        .map(|(id, book)| Cgroup { id, path: String::new(), book: Book::new(&book) })
-        .collect();
-    let to_tell = |it: &Cgroup| it.book.avx_s + it.book.lost_s;
-    cgroups.sort_by(|a, b| to_tell(b).total_cmp(&to_tell(a)));
-    cgroups
+pub fn cgroups_of(ledgers: &[(avx_owner, avx_book)]) -> Vec<Cgroup> {
+    let sums = books::summed(ledgers, |owner| owner.cgroup);
+    let cgroup = |(id, book)| Cgroup { id, path: String::new(), book: Book::new(&book) };
+    the_most_first(sums.into_iter().map(cgroup).collect(), |it: &Cgroup| &it.book)
+}
+
+pub fn programs_of(ledgers: &[(avx_owner, avx_book)]) -> Vec<Program> {
+    let sums = books::summed(ledgers, |owner| text_of(&owner.program));
+    let program = |(name, book)| Program { name, book: Book::new(&book) };
+    the_most_first(sums.into_iter().map(program).collect(), |it: &Program| &it.book)
+}
+
+fn the_most_first<T>(mut all: Vec<T>, book: impl Fn(&T) -> &Book) -> Vec<T> {
+    let to_tell = |it: &T| book(it).avx_s + book(it).lost_s;
+    all.sort_by(|a, b| to_tell(b).total_cmp(&to_tell(a)));
+    all
 }
 
 impl Status {
@@ -287,6 +307,9 @@ impl fmt::Display for Status {
             "low clock (modelled): {:.3} s on scalar CPUs, {:.3} s on AVX cores",
             self.low_clock_on_scalar_cpus_s, self.low_clock_on_avx_cores_s
         )?;
+        if let Some(counted) = licences(&self.cpus) {
+            writeln!(out, "{counted}")?;
+        }
         if self.compensates {
             writeln!(out, "lost time is made up for, by {}", self.clocks)?;
         }
@@ -302,33 +325,58 @@ impl fmt::Display for Status {
                 )?;
             }
         }
-        if !self.cgroups.is_empty() {
+        let of_cgroups = self.cgroups.iter().map(|it| (it.path.as_str(), &it.book));
+        table(out, "cgroup", of_cgroups)?;
+        table(out, "program", self.programs.iter().map(|it| (it.name.as_str(), &it.book)))
+    }
+}
+
+/// Nothing if there are no rows, and the first ones of many.
+fn table<'a>(
+    out: &mut fmt::Formatter<'_>,
+    what: &str,
+    rows: impl Iterator<Item = (&'a str, &'a Book)>,
+) -> fmt::Result {
+    for (nth, (name, book)) in rows.take(ROWS_SHOWN).enumerate() {
+        if nth == 0 {
             writeln!(
                 out,
-                "{:>12} {:>12} {:>9} {:>9} {:>9} {:>6}  cgroup",
+                "{:>12} {:>12} {:>9} {:>9} {:>9} {:>6}  {what}",
                 "AVX s", "between s", "phases", "faults", "lost s", "lost %"
             )?;
         }
-        for cgroup in self.cgroups.iter().take(CGROUPS_SHOWN) {
-            writeln!(
-                out,
-                "{:12.3} {:12.3} {:9} {:9} {:9.3} {:6.2}  {}",
-                cgroup.book.avx_s,
-                cgroup.book.scalar_s,
-                cgroup.book.phases.values().sum::<u64>(),
-                cgroup.book.faults.values().sum::<u64>(),
-                cgroup.book.lost_s,
-                cgroup.book.lost_share() * 100.0,
-                cgroup.path
-            )?;
-        }
-        Ok(())
+        writeln!(
+            out,
+            "{:12.3} {:12.3} {:9} {:9} {:9.3} {:6.2}  {name}",
+            book.avx_s,
+            book.scalar_s,
+            book.phases.values().sum::<u64>(),
+            book.faults.values().sum::<u64>(),
+            book.lost_s,
+            book.lost_share() * 100.0,
+        )?;
     }
+    Ok(())
+}
+
+/// What all CPUs counted together, if any did.
+fn licences(cpus: &[Cpu]) -> Option<String> {
+    let mut sum = Counted::default();
+    cpus.iter().filter_map(|cpu| cpu.counted).for_each(|counted| sum += counted);
+    let all = sum.cycles.iter().sum::<u64>() as f64;
+    let [at_0, at_1, at_2] = sum.cycles.map(|cycles| 100.0 * cycles as f64 / all);
+    let cycles = (all > 0.0)
+        .then(|| format!("{at_0:.2} % of cycles at licence 0, {at_1:.2} % at 1, {at_2:.2} % at 2"));
+    let operations = (sum.wide_operations_ns > 0)
+        .then(|| format!("{} floating-point operations of 512 bits", sum.wide_operations));
+    let parts: Vec<String> = cycles.into_iter().chain(operations).collect();
+    (!parts.is_empty()).then(|| format!("counted: {}", parts.join("; ")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bpf::intf::avx_name;
 
     #[test]
     fn time_as_an_avx_core_goes_on() {
@@ -337,9 +385,9 @@ mod tests {
         let place: avx_topology = unsafe { std::mem::zeroed() };
         let role =
             avx_cpu_role { role: avx, since: 7_000_000_000, avx_ns: 500_000_000, changes: 3 };
-        let cpu = Cpu::new(4, &place, &role, 9_000_000_000, 0);
+        let cpu = Cpu::new(4, &place, &role, 9_000_000_000);
         assert_eq!((cpu.is_avx_core, cpu.as_avx_core_s), (true, 2.5));
-        let cpu = Cpu::new(4, &place, &avx_cpu_role { role: 0, ..role }, 9_000_000_000, 0);
+        let cpu = Cpu::new(4, &place, &avx_cpu_role { role: 0, ..role }, 9_000_000_000);
         assert_eq!((cpu.is_avx_core, cpu.as_avx_core_s), (false, 0.5));
     }
 
@@ -369,11 +417,28 @@ mod tests {
         // SAFETY: the type consists of integers, for which all zeroes is valid.
         let idle: avx_book = unsafe { std::mem::zeroed() };
         let busy = avx_book { avx_ns: 7, ..idle };
-        let cgroups = cgroups_of([(1, idle), (2, busy), (3, idle)].into_iter());
+        let owner = |cgroup, letter| avx_owner { cgroup, program: avx_name { words: [letter, 0] } };
+        let (a, b) = (u64::from(b'a'), u64::from(b'b'));
+        let ledgers =
+            [(owner(1, a), idle), (owner(2, a), busy), (owner(2, b), busy), (owner(3, a), idle)];
+        let cgroups = cgroups_of(&ledgers);
+        let of_both: Vec<f64> = programs_of(&ledgers).iter().map(|it| it.book.avx_s).collect();
+        assert_eq!((cgroups[0].book.avx_s, of_both), (seconds(14), vec![seconds(7); 2]));
         let mut status = Status { cgroups, ..Status::default() };
         status.name_cgroups(&[(1, "/".to_owned()), (2, "/web".to_owned())].into());
         let paths: Vec<&str> = status.cgroups.iter().map(|it| it.path.as_str()).collect();
         assert_eq!(paths, ["/web", "/", "(gone, 3)"]);
+    }
+
+    #[test]
+    fn what_is_counted_is_summed_up() {
+        assert_eq!(licences(&[Cpu::default()]), None);
+        let counted = Counted { cycles: [50, 30, 20], cycles_ns: 1, ..Counted::default() };
+        let cpu = Cpu { counted: Some(counted), ..Cpu::default() };
+        assert_eq!(
+            licences(&[cpu.clone(), cpu]).unwrap(),
+            "counted: 50.00 % of cycles at licence 0, 30.00 % at 1, 20.00 % at 2"
+        );
     }
 
     #[test]

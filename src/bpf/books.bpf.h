@@ -4,7 +4,7 @@
  *
  * A task has a book in its context, where whoever looks at the task anyway writes.
  * With the tick, and when the task goes for good, what is new in it is added to the
- * book of its cgroup, which several CPUs write.
+ * book of its program and cgroup, which several CPUs write.
  */
 #ifndef AVXSPEC_BOOKS_BPF_H
 #define AVXSPEC_BOOKS_BPF_H

@@ -327,8 +327,8 @@ static __always_inline u32 insn_width(const struct insn_layout *layout, u32 entr
 }
 
 /*
- * The instruction that begins with @code, of which @readable bytes are those of
- * the program and the rest are 0. What follows ModRM need not be there.
+ * The instruction that begins with @code, of which @readable bytes are known.
+ * What follows ModRM need not be there.
  */
 static __always_inline struct avx_insn decode_insn(const u8 code[INSN_BYTES], u32 readable)
 {

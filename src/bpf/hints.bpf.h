@@ -54,7 +54,7 @@ int BPF_PROG(avxspec_hint_given, struct bpf_map *map, void *key, void *value, u6
 	if (error || map != (void *)&hints || !tctx || !cctx)
 		return 0;
 	hints_given = true;
-	at = moment_of(p);
+	at = moment_of(p, cctx);
 	if (!follow_hint(p, tctx, &at))
 		return 0;
 	if (compensates)

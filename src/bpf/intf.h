@@ -432,7 +432,7 @@ enum avx_cause {
 	NR_CAUSES,
 };
 
-/* What a task did since it was first seen; a cgroup's is the sum of its tasks'. */
+/* What a task did since it was first seen. */
 struct avx_book {
 	u64 avx_ns;    /* ran as an AVX task, */
 	u64 scalar_ns; /* ... and between its phases */
@@ -443,6 +443,12 @@ struct avx_book {
 	u64 sent_to_scalar; /* ... or away from one */
 	u64 watched_ns;	    /* ran while it was seen to that clocks are paid for, */
 	u64 lost_ns;	    /* ... and lost to clocks that others had made low */
+};
+
+/* Whose books are one: the tasks of a program, by the name of its first thread, in a cgroup. */
+struct avx_owner {
+	u64 cgroup;
+	struct avx_name program;
 };
 
 /* As many bytes of an instruction as there can be, and one for good measure. */
@@ -473,7 +479,7 @@ struct task_ctx {
 	u64 watched_at;		  /* ... and up to which its clock was watched */
 	bool has_news;		  /* there is something in the book that is not told */
 	struct avx_book book;	  /* what it did, */
-	struct avx_book told;	  /* ... and what of it is in the book of its cgroup */
+	struct avx_book told;	  /* ... and what of it is told */
 };
 
 /*

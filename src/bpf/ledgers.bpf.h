@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The books of cgroups. There are so many at most; whose cgroup was not heard of for
- * the longest time makes room.
+ * The books of programs in cgroups; whoever reads them adds up what is wanted. There are so
+ * many at most; who was not heard of for the longest time makes room.
  */
-#ifndef AVXSPEC_CGROUPS_BPF_H
-#define AVXSPEC_CGROUPS_BPF_H
+#ifndef AVXSPEC_LEDGERS_BPF_H
+#define AVXSPEC_LEDGERS_BPF_H
 
 #include "state.bpf.h"
 
@@ -13,34 +13,37 @@
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, BOOKS_MAX);
-	__type(key, u64); /* the id of the cgroup */
+	__type(key, struct avx_owner);
 	__type(value, struct avx_book);
-} cgroup_books SEC(".maps");
+} ledgers SEC(".maps");
 
 #define BOOK_WORDS (sizeof(struct avx_book) / sizeof(u64))
 
 static const struct avx_book empty_book;
 
-static struct avx_book *book_of_cgroup(u64 id)
+static struct avx_book *book_of(const struct avx_owner *owner)
 {
-	struct avx_book *book = bpf_map_lookup_elem(&cgroup_books, &id);
+	struct avx_book *book = bpf_map_lookup_elem(&ledgers, owner);
 
 	if (book)
 		return book;
-	bpf_map_update_elem(&cgroup_books, &id, &empty_book, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&cgroup_books, &id);
+	bpf_map_update_elem(&ledgers, owner, &empty_book, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&ledgers, owner);
 }
 
 /* What is new in the book of @p. Global, for the verifier. */
-__noinline int tell_cgroup(struct task_struct *p __arg_trusted)
+__noinline int tell_books(struct task_struct *p __arg_trusted)
 {
 	struct task_ctx *tctx = lookup_task(p);
+	struct avx_owner owner = {};
 	struct avx_book *book;
 	u64 *told, *now, *all;
 
 	if (!tctx || !tctx->has_news)
 		return 0;
-	book = book_of_cgroup(p->cgroups->dfl_cgrp->kn->id);
+	owner.cgroup = p->cgroups->dfl_cgrp->kn->id;
+	bpf_probe_read_kernel(&owner.program, sizeof(owner.program), p->group_leader->comm);
+	book = book_of(&owner);
 	if (!book)
 		return 0;
 
@@ -58,4 +61,4 @@ __noinline int tell_cgroup(struct task_struct *p __arg_trusted)
 	return 0;
 }
 
-#endif /* AVXSPEC_CGROUPS_BPF_H */
+#endif /* AVXSPEC_LEDGERS_BPF_H */

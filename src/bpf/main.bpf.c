@@ -7,11 +7,11 @@
  * headers beside it, and tells the kernel the verdict.
  */
 #include <scx/common.bpf.h>
-#include "cgroups.bpf.h"
 #include "clocks.bpf.h"
 #include "counters.bpf.h"
 #include "events.bpf.h"
 #include "hints.bpf.h"
+#include "ledgers.bpf.h"
 #include "looks.bpf.h"
 #include "quiet.bpf.h"
 #include "roles.bpf.h"
@@ -133,7 +133,7 @@ static s32 select_by_role(struct task_struct *p, s32 prev_cpu, u64 *slice)
 	bool is_avx = tctx && tctx->habit.class == CLASS_AVX && may_use_avx_core(p);
 	s32 cpu;
 
-	if (is_avx_cpu(prev_cpu) == is_avx && bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr) &&
+	if (is_avx_cpu(prev_cpu) == is_avx && is_allowed_on(p, prev_cpu) &&
 	    scx_bpf_test_and_clear_cpu_idle(prev_cpu))
 		cpu = prev_cpu;
 	else
@@ -313,7 +313,7 @@ static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum av
 	s32 cpu = cctx->sent_to;
 	const struct cpu_ctx *last = lookup_cpu(cpu);
 
-	if (last && last->role == role && last != cctx && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+	if (last && last->role == role && last != cctx && is_allowed_on(p, cpu) &&
 	    scx_bpf_test_and_clear_cpu_idle(cpu))
 		return cpu;
 	return pick_idle_in(p, role);
@@ -406,7 +406,7 @@ static bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *p
 void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 {
 	bool is_runnable = prev && prev->scx.flags & SCX_TASK_QUEUED;
-	bool may_stay = is_runnable && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr);
+	bool may_stay = is_runnable && is_allowed_on(prev, cpu);
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 	struct task_ctx *tctx = NULL;
 	bool is_taken;
@@ -516,7 +516,7 @@ static void look_at(struct task_struct *p)
 
 	if (!tctx || !cctx)
 		return;
-	at = moment_of(p);
+	at = moment_of(p, cctx);
 	if (compensates)
 		look_back(p, cctx, &at);
 	if (tctx->quiet_until && at.ran >= tctx->quiet_until)
@@ -546,7 +546,7 @@ static void look_at(struct task_struct *p)
 	if (tctx->habit.class != CLASS_DEFAULT)
 		book_time(tctx, tctx->habit.class == CLASS_AVX, at.ran);
 	if (tctx->has_news)
-		tell_cgroup(p);
+		tell_books(p);
 }
 
 /*
@@ -613,7 +613,7 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 void BPF_STRUCT_OPS(avxspec_disable, struct task_struct *p)
 {
 	leave_queue(p);
-	tell_cgroup(p);
+	tell_books(p);
 }
 
 /* This CPU is no longer ours, and what was the task that ran does not run. */

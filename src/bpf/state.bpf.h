@@ -173,14 +173,12 @@ static struct cpu_ctx *lookup_cpu(s32 cpu)
 }
 
 /*
- * For how long @p has run up to now, if it is what runs on this CPU. The kernel's own
- * number is that of the last tick or switch.
+ * For how long @p, which runs on this CPU, has run up to now. The kernel's own number is
+ * that of the last tick or switch.
  */
-static u64 ran_up_to(const struct task_struct *p, u64 now)
+static u64 ran_up_to(const struct task_struct *p, const struct cpu_ctx *cctx, u64 now)
 {
-	const struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
-
-	if (!cctx || !cctx->started_at || !vtime_before(cctx->started_at, now))
+	if (!cctx->started_at || !vtime_before(cctx->started_at, now))
 		return p->se.sum_exec_runtime;
 	return cctx->ran_before + now - cctx->started_at;
 }
@@ -268,6 +266,15 @@ static __always_inline s32 only_cpu_of(struct task_struct *p)
 	if (p->nr_cpus_allowed == 1)
 		return bpf_cpumask_first(p->cpus_ptr);
 	return -1;
+}
+
+/*
+ * Whether the mask of @p has @cpu: most often it has them all, which is known at once. Not
+ * to be asked of other CPUs if @p is kept from migrating: the number is not of that mask.
+ */
+static __always_inline bool is_allowed_on(const struct task_struct *p, s32 cpu)
+{
+	return p->nr_cpus_allowed >= nr_cpu_ids || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
 /* The cache near which @p is, or may be. */

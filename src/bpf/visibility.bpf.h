@@ -52,11 +52,11 @@ static void hide(struct task_struct *p, struct task_ctx *tctx, bool hidden)
 }
 
 /* This one, in the life of @p, which runs here. */
-static struct avx_moment moment_of(const struct task_struct *p)
+static struct avx_moment moment_of(const struct task_struct *p, const struct cpu_ctx *cctx)
 {
 	u64 now = scx_bpf_now();
 
-	return (struct avx_moment){ .ran = ran_up_to(p, now), .now = now };
+	return (struct avx_moment){ .ran = ran_up_to(p, cctx, now), .now = now };
 }
 
 /* Whether this is told of each system call of @p. */
@@ -208,16 +208,19 @@ static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx,
 	stat_add(samples, 1);
 }
 
-/* What can be read of the code at @ip without sleeping. */
+/*
+ * What can be read of the code at @ip without sleeping: one byte more than an instruction
+ * can have, since that is two words, and the kernel copies what is left of a word slowly.
+ */
 static u32 read_code(u8 code[INSN_BYTES], u64 ip)
 {
 	u32 readable;
 
-	if (!bpf_probe_read_user(code, INSN_MAX, (void *)ip))
+	if (!bpf_probe_read_user(code, INSN_BYTES, (void *)ip))
 		return INSN_MAX;
 	/* The next page is not there. */
 	readable = 0x1000 - (ip & 0xfff);
-	if (readable >= INSN_MAX || bpf_probe_read_user(code, readable, (void *)ip))
+	if (readable >= INSN_BYTES || bpf_probe_read_user(code, readable, (void *)ip))
 		return 0;
 	return readable;
 }
@@ -308,7 +311,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 		return 0;
 
 	verdict = verdict_at(tctx, regs->ip, trapnr);
-	at = moment_of(p);
+	at = moment_of(p, cctx);
 	tctx->hidden = false;
 	if (tctx->quiet_until)
 		end_quiet(p, tctx);
@@ -353,7 +356,7 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 			end_quiet(p, tctx);
 		return 0;
 	}
-	at = moment_of(p);
+	at = moment_of(p, cctx);
 	if (!ends_phase(p, tctx, BOUNDARY_SYSCALL, &at))
 		return 0;
 	runs_as(p, tctx, cctx, false, at.now);

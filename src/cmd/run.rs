@@ -32,9 +32,8 @@ pub fn run(
     machine.check()?;
     let clocks = machine.clocks();
     let cpu = topology::first_cpu()?;
-    let source = Source::find(&opts.clock_counters, clocks.counts_licences, cpu)?;
-    let counts_licences = source.as_ref().is_some_and(Source::counts_licences);
-    let tier = Tier::choose(opts.tier, opts.forced, &machine, counts_licences)?;
+    let source = Source::find(&opts.clock_counters, machine.countable(), cpu)?;
+    let tier = Tier::choose(opts.tier, opts.forced, &machine, source.counts_licences())?;
     info!("tier {}: {}", tier.name(), tier.why);
 
     let shutdown = super::shutdown_flag()?;

@@ -70,10 +70,10 @@ void sim_maps_reset(void)
 	ring_read = ring_written;
 }
 
-static void *lookup_hash(struct sim_map *it, u64 key)
+static void *lookup_hash(struct sim_map *it, const void *key, u32 key_size)
 {
 	for (u32 n = 0; n < it->entries; n++)
-		if (it->keys[n] == key)
+		if (!memcmp(it->keys + (size_t)n * key_size, key, key_size))
 			return it->data + (size_t)n * it->value_size;
 	return NULL;
 }
@@ -85,7 +85,7 @@ void *sim_map_lookup_slowly(void *map, u32 type, const void *key, u32 key_size, 
 	u32 n;
 
 	if (type == BPF_MAP_TYPE_LRU_HASH)
-		return it ? lookup_hash(it, *(const u64 *)key) : NULL;
+		return it ? lookup_hash(it, key, key_size) : NULL;
 	if (!it)
 		it = new_map(map, value_size, SIM_ENTRIES_MAX);
 	n = type == BPF_MAP_TYPE_PERCPU_ARRAY ? cpu : *(const u32 *)key;
@@ -101,11 +101,11 @@ long sim_map_update(void *map, const void *key, u32 key_size, const void *value,
 
 	if (!it) {
 		it = new_map(map, value_size, SIM_ENTRIES_MAX);
-		it->keys = calloc(SIM_ENTRIES_MAX, sizeof(u64));
+		it->keys = calloc(SIM_ENTRIES_MAX, key_size);
 	}
-	if (key_size != sizeof(u64) || !it->keys || it->entries == SIM_ENTRIES_MAX)
+	if (!it->keys || it->entries == SIM_ENTRIES_MAX)
 		return -ENOSPC;
-	it->keys[it->entries] = *(const u64 *)key;
+	memcpy(it->keys + (size_t)it->entries * key_size, key, key_size);
 	memcpy(it->data + (size_t)it->entries * value_size, value, value_size);
 	it->entries++;
 	return 0;

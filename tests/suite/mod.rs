@@ -72,6 +72,7 @@ const GROUPS: &[&[Test]] = &[
     avx::books::TESTS,
     avx::fairness::TESTS,
     avx::tiers::TESTS,
+    avx::counters::TESTS,
     avx::prospect::TESTS,
     machines::TESTS,
     metrics::TESTS,

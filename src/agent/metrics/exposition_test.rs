@@ -12,6 +12,7 @@ use super::process::Usage;
 use super::shown::Row;
 use super::snapshot::{Now, Snapshot, Sums, Work};
 use super::source::{self, View};
+use crate::agent::counters::Counted;
 use crate::agent::prospect::{Prospect, Worth};
 use crate::agent::stats::Metrics;
 use crate::agent::status;
@@ -26,10 +27,18 @@ fn life(s: u64) -> Snapshot {
         (buckets[0], buckets[20]) = (3 * s, s);
     }
     let metrics = Metrics { interval_ns: s * 1_000_000_000, ..Metrics::default() };
+    let ns = s * 500_000_000;
+    let counted = Counted {
+        cycles: [4 * s, 2 * s, s],
+        cycles_ns: ns,
+        wide_operations: 3 * s,
+        wide_operations_ns: ns,
+    };
     let sums = Sums {
         counters: metrics.with(&[cpu, cpu]),
         waits: status::waits_of(&[cpu, cpu]),
         as_avx_core_ns: [(0, s), (1, 0)].into(),
+        counted: [(1, counted)].into(),
         cgroups: [(7, Work { avx_ns: s, scalar_ns: s, lost_ns: s, watched_ns: s })].into(),
     };
     let now = Now {
@@ -105,6 +114,19 @@ fn numbers_are_in_seconds_and_labels_are_escaped() {
     assert!(text.contains(
         "# HELP avxspec_lowered_seconds time at a low clock as scalar CPUs, modelled.\n"
     ));
+}
+
+#[test]
+fn what_cpus_count_is_told_as_far_as_it_is_known() {
+    let series = |life| samples(&text_of(facts(life), Format::OpenMetrics).unwrap());
+    let told = series(life(4));
+    assert_eq!(told["avxspec_cpu_licence_cycles_total{cpu=\"1\",licence=\"1\"}"], 8.0);
+    assert_eq!(told["avxspec_cpu_wide_operations_total{cpu=\"1\"}"], 12.0);
+    assert_eq!(told["avxspec_cpu_counted_seconds_total{cpu=\"1\",counters=\"licences\"}"], 2.0);
+    let mut unknown = life(4);
+    unknown.sums.counted = [(1, Counted::default())].into();
+    let told = series(unknown);
+    assert!(told.keys().all(|name| !name.contains("counted") && !name.contains("licence_")));
 }
 
 #[test]

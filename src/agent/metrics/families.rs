@@ -9,6 +9,7 @@ use prometheus_client::registry::Unit;
 use super::process::Usage;
 use super::shown::Row;
 use super::source::View;
+use crate::agent::counters::Counted;
 use crate::agent::prospect::Prospect;
 use crate::agent::stats::{COUNTERS, Counter, Metrics};
 use crate::agent::status::Waits;
@@ -105,8 +106,15 @@ fn counters(facts: &Facts) -> &Metrics {
 
 /// In the order in which they are told.
 pub fn all() -> Vec<Family> {
-    let parts =
-        [about_the_scheduler(), counted(), about_prospects(), about_cpus(), about_cgroups(), own()];
+    let parts = [
+        about_the_scheduler(),
+        counted(),
+        about_prospects(),
+        about_cpus(),
+        about_what_cpus_count(),
+        about_cgroups(),
+        own(),
+    ];
     parts.into_iter().flatten().collect()
 }
 
@@ -253,6 +261,64 @@ fn about_cpus() -> Vec<Family> {
             "time that a CPU was an AVX core, online now or not",
             &["cpu"],
             as_avx_core,
+        ),
+    ]
+}
+
+/// There are samples only where the CPUs have such counters, and once somebody asked.
+fn about_what_cpus_count() -> Vec<Family> {
+    let family = |name: &str, help: &str, labels, of: fn(&Counted) -> Vec<(Labels, Value)>| {
+        let samples = move |facts: &Facts| {
+            let cpus = facts.view.snapshot.sums.counted.iter();
+            let of_cpu = |(cpu, counted): (&u32, &Counted)| -> Vec<Sample> {
+                let label = ("cpu", cpu.to_string());
+                let with_cpu = |(mut labels, value): Sample| {
+                    labels.insert(0, label.clone());
+                    (labels, value)
+                };
+                of(counted).into_iter().map(with_cpu).collect()
+            };
+            cpus.flat_map(of_cpu).collect()
+        };
+        Family::new(MetricType::Counter, name, help, labels, samples)
+    };
+    vec![
+        family(
+            "avxspec_cpu_licence_cycles",
+            "cycles of the core at each frequency licence as its counters have it, of which a \
+             thread of two is told half; while others need the counters nothing is counted",
+            &["cpu", "licence"],
+            |counted| {
+                let is_known = counted.cycles_ns > 0;
+                let cycles = counted.cycles.into_iter().enumerate().filter(|_| is_known);
+                let sample = |(licence, cycles): (usize, u64)| {
+                    (vec![("licence", licence.to_string())], Value::Count(cycles))
+                };
+                cycles.map(sample).collect()
+            },
+        ),
+        family(
+            "avxspec_cpu_wide_operations",
+            "floating-point operations of 512 bits as the CPU counts them, which does not tell of \
+             integers; under the same conditions",
+            &["cpu"],
+            |counted| {
+                let known = (counted.wide_operations_ns > 0).then_some(counted.wide_operations);
+                known.map(|count| (Labels::new(), Value::Count(count))).into_iter().collect()
+            },
+        ),
+        family(
+            "avxspec_cpu_counted_seconds",
+            "time for which a CPU counted these, each as \"licences\" or \"operations\"",
+            &["cpu", "counters"],
+            |counted| {
+                let times =
+                    [("licences", counted.cycles_ns), ("operations", counted.wide_operations_ns)];
+                let known = times.into_iter().filter(|(_, ns)| *ns > 0);
+                known
+                    .map(|(name, ns)| (vec![("counters", name.to_owned())], Value::Ns(ns)))
+                    .collect()
+            },
         ),
     ]
 }

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::agent::counters::Counted;
 use crate::agent::prospect::Prospect;
 use crate::agent::stats::Metrics;
 use crate::agent::status::Waits;
@@ -42,6 +43,8 @@ pub struct Sums {
     pub counters: Metrics,
     pub waits: BTreeMap<String, Waits>,
     pub as_avx_core_ns: BTreeMap<u32, u64>,
+    /// By the CPUs' own counters.
+    pub counted: BTreeMap<u32, Counted>,
     pub cgroups: BTreeMap<u64, Work>,
 }
 
@@ -65,6 +68,9 @@ impl Sums {
         }
         for (cpu, ns) in &earlier.as_avx_core_ns {
             *self.as_avx_core_ns.entry(*cpu).or_default() += ns;
+        }
+        for (cpu, counted) in &earlier.counted {
+            *self.counted.entry(*cpu).or_default() += *counted;
         }
         for (id, work) in &earlier.cgroups {
             *self.cgroups.entry(*id).or_default() += *work;

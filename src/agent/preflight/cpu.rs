@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::machine::{INTEL, first_cpu_says};
 use super::{Finding, Machine, text_at};
+use crate::agent::counters::{AMDS_FLOATS, Countable, INTELS_FLOATS};
 
 pub struct Cpu {
     name: String,
@@ -24,8 +25,7 @@ struct Generation {
     loss: Loss,
     /// How much of its clock it loses then (1/1024).
     drop: u64,
-    /// An event of perf that tells of wide vectors, if there is one.
-    event: Option<&'static str>,
+    counts: Counts,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -35,11 +35,19 @@ enum Loss {
     Hardly,
 }
 
+/// What it has events for that tells of wide vectors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Counts {
+    Nothing,
+    /// Cycles at each licence, and floating-point operations of 512 bits.
+    Licences,
+    /// The latter alone, and those as AMD counts them.
+    Floats,
+    FloatsOfAmd,
+}
+
 const AMD: &str = "AuthenticAMD";
 const ANY: std::ops::RangeInclusive<u32> = 0..=u32::MAX;
-const LICENCES: Option<&str> = Some("core_power.lvl1_turbo_license,core_power.lvl2_turbo_license");
-const FLOATS: Option<&str> =
-    Some("fp_arith_inst_retired.512b_packed_double,fp_arith_inst_retired.512b_packed_single");
 
 /// Between light and heavy instructions: Travis Downs' Xeon W-2104 loses 12 and 25 %, a Xeon Gold
 /// 5120 with all its cores busy 15 and 38 %, a Xeon Gold 6130 18 and 32 %.
@@ -53,24 +61,33 @@ const fn intel(
     name: &'static str,
     models: &'static [u32],
     drop: u64,
-    event: Option<&'static str>,
+    counts: Counts,
 ) -> Generation {
     let loss = match drop {
         0 => Loss::Hardly,
         1..128 => Loss::Little,
         _ => Loss::Much,
     };
-    Generation { name, vendor: INTEL, family: 6, models, steppings: ANY, loss, drop, event }
+    Generation { name, vendor: INTEL, family: 6, models, steppings: ANY, loss, drop, counts }
 }
 
 /// Those of a model that began as Skylake and was improved twice.
 const fn skylake(name: &'static str, steppings: std::ops::RangeInclusive<u32>) -> Generation {
-    Generation { steppings, ..intel(name, &[85], SKYLAKE_DROP, LICENCES) }
+    Generation { steppings, ..intel(name, &[85], SKYLAKE_DROP, Counts::Licences) }
 }
 
 const fn amd(name: &'static str, family: u32, models: &'static [u32]) -> Generation {
     let (vendor, steppings, loss) = (AMD, ANY, Loss::Hardly);
-    Generation { name, vendor, family, models, steppings, loss, drop: 0, event: None }
+    Generation {
+        name,
+        vendor,
+        family,
+        models,
+        steppings,
+        loss,
+        drop: 0,
+        counts: Counts::FloatsOfAmd,
+    }
 }
 
 /// An empty list of models is all of them; the first that fits counts.
@@ -78,13 +95,37 @@ const GENERATIONS: [Generation; 9] = [
     skylake("Skylake-SP", 0..=4),
     skylake("Cascade Lake", 5..=9),
     skylake("Cooper Lake", 10..=15),
-    intel("Ice Lake-SP", &[106, 108], ICE_LAKE_SP_DROP, LICENCES),
-    intel("Ice Lake", &[125, 126, 140, 141, 167], ICE_LAKE_DROP, None),
-    intel("Sapphire Rapids", &[143, 207], 0, FLOATS),
-    intel("Granite Rapids", &[173, 174], 0, FLOATS),
+    intel("Ice Lake-SP", &[106, 108], ICE_LAKE_SP_DROP, Counts::Licences),
+    intel("Ice Lake", &[125, 126, 140, 141, 167], ICE_LAKE_DROP, Counts::Nothing),
+    intel("Sapphire Rapids", &[143, 207], 0, Counts::Floats),
+    intel("Granite Rapids", &[173, 174], 0, Counts::Floats),
     amd("Zen 4", 25, &[16, 17, 24, 96, 97, 104, 116, 117, 120, 124, 160]),
     amd("Zen 5", 26, &[]),
 ];
+
+impl Counts {
+    /// By the names that perf has for them.
+    fn events(self) -> &'static [&'static str] {
+        match self {
+            Self::Nothing => &[],
+            Self::Licences => &["core_power.lvl1_turbo_license", "core_power.lvl2_turbo_license"],
+            Self::Floats => &[
+                "fp_arith_inst_retired.512b_packed_double",
+                "fp_arith_inst_retired.512b_packed_single",
+            ],
+            Self::FloatsOfAmd => &["fp_ops_retired_by_width.pack_512_uops_retired"],
+        }
+    }
+
+    fn countable(self) -> Countable {
+        let wide_operations = match self {
+            Self::Nothing => None,
+            Self::Licences | Self::Floats => Some(INTELS_FLOATS),
+            Self::FloatsOfAmd => Some(AMDS_FLOATS),
+        };
+        Countable { licences: self == Self::Licences, wide_operations }
+    }
+}
 
 impl Generation {
     fn of(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<&'static Self> {
@@ -110,9 +151,9 @@ pub fn licence_drop(cpuinfo: &str) -> u64 {
     Generation::in_text(cpuinfo).map_or(SKYLAKE_DROP, |it| it.drop)
 }
 
-/// Whether the CPU has the events by which its cycles are counted at each licence.
-pub fn counts_licences(cpuinfo: &str) -> bool {
-    Generation::in_text(cpuinfo).is_some_and(|it| it.event == LICENCES)
+/// What the CPU has events for.
+pub fn countable(cpuinfo: &str) -> Countable {
+    Generation::in_text(cpuinfo).map_or(Countable::default(), |it| it.counts.countable())
 }
 
 impl Cpu {
@@ -161,27 +202,26 @@ impl Cpu {
     }
 
     fn counters(&self) -> Finding {
-        let event = self.generation.and_then(|generation| generation.event);
-        match event {
+        let events = self.generation.map_or(&[] as &[_], |it| it.counts.events());
+        let perf = format!("perf stat -a -e {}", events.join(","));
+        match events {
             _ if !self.has_counters => Finding::note(
                 "counters",
                 "the CPU's counters are not to be seen, as in most virtual machines",
                 "rely on the modelled times of 'scx_avxspec status', which take no counters",
             ),
-            None => {
-                Finding::ok("counters", "the CPU counts, but not what wide vectors do to clocks")
-            }
-            Some(event) if self.paranoia > 0 => Finding::note(
+            [] => Finding::ok("counters", "the CPU counts, but nothing that tells of wide vectors"),
+            _ if self.paranoia > 0 => Finding::note(
                 "counters",
                 format!(
                     "the CPU counts wide vectors, for root only (perf_event_paranoid is {})",
                     self.paranoia
                 ),
-                format!("sudo perf stat -a -e {event} shows what the clocks really do"),
+                format!("look at the metrics, which tell what is counted; so does sudo {perf}"),
             ),
-            Some(event) => Finding::ok(
+            _ => Finding::ok(
                 "counters",
-                format!("the CPU counts wide vectors: perf stat -a -e {event} shows them"),
+                format!("the CPU counts wide vectors, as the metrics tell, and {perf}"),
             ),
         }
     }
@@ -207,6 +247,7 @@ fn features(machine: &Machine) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::counters::LICENCES;
 
     fn name_of(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<&'static str> {
         Generation::of(vendor, family, model, stepping).map(|it| it.name)
@@ -226,6 +267,47 @@ mod tests {
         assert_eq!(licence_drop(""), 256);
         let of = |model| Generation::in_text(&text(model)).unwrap().loss;
         assert!(of(85) == Loss::Much && of(126) == Loss::Little && of(143) == Loss::Hardly);
+    }
+
+    /// As perf of Linux 6.12 knows them, in tools/perf/pmu-events/arch/x86: the events of the two
+    /// families that matter here.
+    const RECORDED: &str = include_str!("../../../tests/fixtures/events.json");
+
+    #[test]
+    fn events_are_those_of_the_recorded_lists() {
+        let lists: serde_json::Value = serde_json::from_str(RECORDED).unwrap();
+        let code = |event: &serde_json::Value, key: &str| {
+            let digits = event[key].as_str().unwrap().trim_start_matches("0x");
+            u64::from_str_radix(digits, 16).unwrap()
+        };
+        // Several masks of one event count whatever fits any of them.
+        let config = |list: &str, names: &[&str]| {
+            let events = lists[list].as_array().unwrap().iter();
+            let is_meant = |event: &serde_json::Value| {
+                names.contains(&event["EventName"].as_str().unwrap().to_lowercase().as_str())
+            };
+            let configs: Vec<u64> = events
+                .filter(|event| is_meant(event))
+                .map(|event| code(event, "UMask") << 8 | code(event, "EventCode"))
+                .collect();
+            assert_eq!(configs.len(), names.len(), "{names:?} of {list}");
+            configs.into_iter().fold(0, |all, config| all | config)
+        };
+        for list in ["skylakex", "cascadelakex", "icelakex"] {
+            for (number, known) in LICENCES.into_iter().enumerate() {
+                let name = format!("core_power.lvl{number}_turbo_license");
+                assert_eq!(config(list, &[&name]), known, "{name} of {list}");
+            }
+            config(list, Counts::Licences.events());
+            assert_eq!(config(list, Counts::Floats.events()), INTELS_FLOATS);
+        }
+        for list in ["sapphirerapids", "emeraldrapids", "graniterapids"] {
+            assert_eq!(config(list, Counts::Floats.events()), INTELS_FLOATS);
+            assert!(!lists[list].to_string().contains("TURBO_LICENSE"));
+        }
+        for list in ["amdzen4", "amdzen5"] {
+            assert_eq!(config(list, Counts::FloatsOfAmd.events()), AMDS_FLOATS);
+        }
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::Finding;
-use super::cpu::{counts_licences, licence_drop};
+use super::cpu::{countable, licence_drop};
 use crate::agent::clocks::Clocks;
+use crate::agent::counters::Countable;
 
 /// As the CPU calls its vendor.
 pub const INTEL: &str = "GenuineIntel";
@@ -31,7 +32,7 @@ pub struct Machine {
     /// What it calls itself, and how much of its clock it loses to wide vectors (1/1024).
     cpu_name: String,
     licence_drop: u64,
-    counts_licences: bool,
+    countable: Countable,
     /// The scheduler that is loaded already.
     loaded: Option<String>,
     /// Whether the kernel has the patch.
@@ -63,7 +64,7 @@ impl Machine {
             cpu_flags: words(first_cpu_says(cpuinfo, "flags")),
             cpu_name: first_cpu_says(cpuinfo, "model name").to_owned(),
             licence_drop: licence_drop(cpuinfo),
-            counts_licences: counts_licences(cpuinfo),
+            countable: countable(cpuinfo),
             loaded: None,
             tells_of_first_use: true,
         }
@@ -125,7 +126,12 @@ impl Machine {
 
     /// What is known of how low its clock gets.
     pub fn clocks(&self) -> Clocks {
-        Clocks::of(&self.cpu_name, self.licence_drop, self.counts_licences)
+        Clocks::of(&self.cpu_name, self.licence_drop)
+    }
+
+    /// What there may be counters of.
+    pub fn countable(&self) -> Countable {
+        self.countable
     }
 
     pub fn tells_of_first_use(&self) -> bool {
@@ -182,7 +188,7 @@ mod tests {
         cpu_flags: BTreeSet::new(),
         cpu_name: String::new(),
         licence_drop: 0,
-        counts_licences: false,
+        countable: Countable { licences: false, wide_operations: None },
         loaded: None,
         tells_of_first_use: true,
     };

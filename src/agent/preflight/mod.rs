@@ -48,7 +48,7 @@ impl Report {
         findings.extend(cpu.findings(&machine));
         findings.extend(Layout::look(root).findings());
         findings.extend(Surroundings::look(root).findings());
-        let tier = Tier::best(false, &machine, machine.clocks().counts_licences);
+        let tier = Tier::best(false, &machine, machine.countable().licences);
         findings.push(tier_of(tier));
         Self {
             would_run: findings.iter().all(|finding| finding.mark != Mark::Problem),

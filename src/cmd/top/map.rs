@@ -5,36 +5,39 @@
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 
-use super::state::{Cell, Place};
+use super::state::{Cell, Kind, Place};
 
 impl Cell {
     pub fn letter(self) -> char {
-        match self {
-            Self::Avx { busy: true } => 'A',
-            Self::Avx { busy: false } => 'a',
-            Self::Scalar { busy: true } => 'S',
-            Self::Scalar { busy: false } => 's',
-            Self::Offline => 'x',
+        match self.kind {
+            Kind::Avx { busy: true } => 'A',
+            Kind::Avx { busy: false } => 'a',
+            Kind::Scalar { busy: true } => 'S',
+            Kind::Scalar { busy: false } => 's',
+            Kind::Offline => 'x',
         }
     }
 
+    /// The colour is that of the role, or red if a clock is low where it should not be.
     fn style(self) -> Style {
-        match self {
-            Self::Avx { busy: true } => Style::new().fg(Color::Black).bg(Color::Yellow),
-            Self::Avx { busy: false } => Style::new().fg(Color::Yellow),
-            Self::Scalar { busy: true } => Style::new().fg(Color::Black).bg(Color::Green),
-            Self::Scalar { busy: false } => Style::new().fg(Color::Green),
-            Self::Offline => Style::new().fg(Color::DarkGray),
-        }
+        let (colour, busy) = match self.kind {
+            Kind::Avx { busy } if self.is_low => (Color::LightMagenta, busy),
+            Kind::Avx { busy } => (Color::Yellow, busy),
+            Kind::Scalar { busy } if self.is_low => (Color::Red, busy),
+            Kind::Scalar { busy } => (Color::Green, busy),
+            Kind::Offline => (Color::DarkGray, false),
+        };
+        if busy { Style::new().fg(Color::Black).bg(colour) } else { Style::new().fg(colour) }
     }
 
     /// Of several CPUs the most telling one stands for all.
     fn weight(self) -> u32 {
-        match self {
-            Self::Avx { busy } => 3 + u32::from(busy),
-            Self::Scalar { busy } => 1 + u32::from(busy),
-            Self::Offline => 0,
-        }
+        let of_kind = match self.kind {
+            Kind::Avx { busy } => 3 + u32::from(busy),
+            Kind::Scalar { busy } => 1 + u32::from(busy),
+            Kind::Offline => 0,
+        };
+        2 * of_kind + u32::from(self.is_low)
     }
 }
 
@@ -90,7 +93,7 @@ fn by_core(places: &[Place]) -> Vec<Piece> {
 
 fn name_of(cache: &[Place]) -> String {
     match cache.first() {
-        Some(place) if place.cell != Cell::Offline => {
+        Some(place) if place.cell.kind != Kind::Offline => {
             format!("node {} cache {}", place.node, place.llc)
         }
         _ => "offline".to_owned(),

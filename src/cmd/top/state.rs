@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::agent::events::Event;
-use crate::agent::status::{Status, Waits};
+use crate::agent::status::{Cpu, Status, Waits};
 
 /// More do not fit on any screen.
 const EVENTS_KEPT: usize = 100;
@@ -13,9 +13,16 @@ const EVENTS_KEPT: usize = 100;
 const INTERVAL_MIN: Duration = Duration::from_millis(250);
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// What a CPU was for most of the interval, and is.
+/// What a CPU was for most of the interval, and is; and whether wide vectors made its clock low for
+/// a good part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cell {
+pub struct Cell {
+    pub kind: Kind,
+    pub is_low: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
     Avx { busy: bool },
     Scalar { busy: bool },
     Offline,
@@ -31,6 +38,9 @@ pub struct Place {
     pub cell: Cell,
 }
 
+/// A clock that is low for this part of the time is shown as low.
+const OFTEN_LOW: f64 = 0.1;
+
 /// Of one interval. Rates are differences of sums that only grow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rates {
@@ -40,8 +50,9 @@ pub struct Rates {
     /// CPUs that were busy with it.
     pub avx_cpus: f64,
     pub waits: BTreeMap<String, Waits>,
-    /// CPUs that were busy with the AVX work of a cgroup, the most first.
+    /// CPUs that were busy with the AVX work of a cgroup or a program, the most first.
     pub cgroups: Vec<(String, f64)>,
+    pub programs: Vec<(String, f64)>,
 }
 
 /// What is on the screen.
@@ -139,8 +150,17 @@ fn rates(before: &Status, now: &Status) -> Rates {
         low_clock_per_s: per_s(low_clock(now), low_clock(before)),
         avx_cpus: per_s(now.avx_s, before.avx_s),
         waits: waits.collect(),
-        cgroups: cgroups(before, now, per_s),
+        cgroups: changes(of_cgroups(before), of_cgroups(now), per_s),
+        programs: changes(of_programs(before), of_programs(now), per_s),
     }
+}
+
+fn of_cgroups(status: &Status) -> impl Iterator<Item = (&str, f64)> {
+    status.cgroups.iter().map(|it| (it.path.as_str(), it.book.avx_s))
+}
+
+fn of_programs(status: &Status) -> impl Iterator<Item = (&str, f64)> {
+    status.programs.iter().map(|it| (it.name.as_str(), it.book.avx_s))
 }
 
 /// As far as tasks were asked to move.
@@ -149,40 +169,55 @@ fn moves(status: &Status) -> f64 {
     books.map(|book| book.sent_to_avx + book.sent_to_scalar).sum::<u64>() as f64
 }
 
-fn cgroups(before: &Status, now: &Status, per_s: impl Fn(f64, f64) -> f64) -> Vec<(String, f64)> {
-    let earlier: BTreeMap<&str, f64> =
-        before.cgroups.iter().map(|it| (it.path.as_str(), it.book.avx_s)).collect();
-    let mut rows: Vec<(String, f64)> = now
-        .cgroups
-        .iter()
-        .map(|it| {
-            let old = earlier.get(it.path.as_str()).copied().unwrap_or_default();
-            (it.path.clone(), per_s(it.book.avx_s, old))
-        })
-        .collect();
+/// Of each name, the most first.
+fn changes<'a>(
+    before: impl Iterator<Item = (&'a str, f64)>,
+    now: impl Iterator<Item = (&'a str, f64)>,
+    per_s: impl Fn(f64, f64) -> f64,
+) -> Vec<(String, f64)> {
+    let earlier: BTreeMap<&str, f64> = before.collect();
+    let change = |(name, new): (&str, f64)| {
+        (name.to_owned(), per_s(new, earlier.get(name).copied().unwrap_or_default()))
+    };
+    let mut rows: Vec<(String, f64)> = now.map(change).collect();
     rows.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     rows
 }
 
+/// The part of the interval for which its clock was low: of its cycles where these are counted, and
+/// otherwise as it is modelled.
+fn low_share(before: &Cpu, now: &Cpu, seconds: f64) -> f64 {
+    let counted = |cpu: &Cpu| cpu.counted.filter(|it| it.cycles_ns > 0).map(|it| it.cycles);
+    let share = match (counted(before), counted(now)) {
+        (Some(old), Some(new)) => {
+            let [at_0, at_1, at_2] = std::array::from_fn(|n| new[n].saturating_sub(old[n]) as f64);
+            (at_1 + at_2) / (at_0 + at_1 + at_2)
+        }
+        _ => (now.low_clock_s - before.low_clock_s) / seconds,
+    };
+    if share.is_finite() { share } else { 0.0 }
+}
+
 /// All CPUs by node, cache and core. One that is offline has no place: it comes last.
 fn places(before: &Status, now: &Status) -> Vec<Place> {
-    let busy_before: BTreeMap<u32, f64> =
-        before.cpus.iter().map(|cpu| (cpu.cpu, cpu.busy_s)).collect();
+    let earlier: BTreeMap<u32, &Cpu> = before.cpus.iter().map(|cpu| (cpu.cpu, cpu)).collect();
     let seconds = now.runs_for_s - before.runs_for_s;
     let mut all: Vec<Place> = now
         .cpus
         .iter()
         .map(|it| {
-            let was_busy = busy_before.get(&it.cpu).copied().unwrap_or(it.busy_s);
-            let busy = 2.0 * (it.busy_s - was_busy) >= seconds && seconds > 0.0;
-            let cell = if it.is_avx_core { Cell::Avx { busy } } else { Cell::Scalar { busy } };
+            let was = earlier.get(&it.cpu).copied().unwrap_or(it);
+            let busy = 2.0 * (it.busy_s - was.busy_s) >= seconds && seconds > 0.0;
+            let kind = if it.is_avx_core { Kind::Avx { busy } } else { Kind::Scalar { busy } };
+            let cell = Cell { kind, is_low: low_share(was, it, seconds) > OFTEN_LOW };
             Place { cpu: it.cpu, core: it.core, llc: it.llc, node: it.node, cell }
         })
         .collect();
     all.sort_by_key(|it| (it.node, it.llc, it.core, it.cpu));
     let offline = now.offline.iter().map(|cpu| {
         let nowhere = u32::MAX;
-        Place { cpu: *cpu, core: *cpu, llc: nowhere, node: nowhere, cell: Cell::Offline }
+        let cell = Cell { kind: Kind::Offline, is_low: false };
+        Place { cpu: *cpu, core: *cpu, llc: nowhere, node: nowhere, cell }
     });
     all.extend(offline);
     all

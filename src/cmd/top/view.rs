@@ -14,17 +14,18 @@ use crate::agent::status::{Status, Waits};
 
 const KEYS: &str = "q quit  h help  p policy";
 
-const HELP: [&str; 10] = [
+const HELP: [&str; 11] = [
     "A a  an AVX core, busy or idle",
     "S s  a scalar CPU, busy or idle",
     "x    a CPU that is offline",
+    "In red or magenta its clock is low.",
     "+ -  look more often, or less often",
     "p    choose another policy",
     "h ?  this help, and back",
     "q    quit, as ^C does",
     "Waits are those of the last interval.",
-    "Low clocks are modelled, not measured.",
-    "A cgroup's figure is in CPUs.",
+    "Low clocks are modelled, unless counted.",
+    "Figures of AVX work are in CPUs.",
 ];
 
 /// A part of the screen, from top to bottom, and how many lines of it are never left out
@@ -100,7 +101,8 @@ fn body(state: &State, width: usize, room: usize, colours: bool) -> Vec<Line<'st
         Section { least: usize::from(each > 1), lines: legend(each), more: More::First },
         Section { least: 1, lines: figures, more: More::First },
         Section { least: 2, lines: waits(state), more: More::First },
-        Section { least: 0, lines: cgroups(state), more: More::Half },
+        Section { least: 0, lines: table("cgroup", &state.rates.cgroups), more: More::Half },
+        Section { least: 0, lines: table("program", &state.rates.programs), more: More::Half },
         Section { least: 1, lines: events(state), more: More::Last },
     ];
     fit(sections, room)
@@ -180,9 +182,9 @@ fn row_of(class: &str, waits: &Waits) -> String {
     format!("{class:8} {:>9} {:>9} {:>8}", below(50), below(99), waits.total())
 }
 
-fn cgroups(state: &State) -> Vec<Line<'static>> {
-    let rows = state.rates.cgroups.iter().map(|(path, cpus)| format!("{cpus:8.2}  {path}"));
-    let head = (!state.rates.cgroups.is_empty()).then(|| "AVX CPUs  cgroup".to_owned());
+fn table(what: &str, rows: &[(String, f64)]) -> Vec<Line<'static>> {
+    let head = (!rows.is_empty()).then(|| format!("AVX CPUs  {what}"));
+    let rows = rows.iter().map(|(name, cpus)| format!("{cpus:8.2}  {name}"));
     head.into_iter().chain(rows).map(Line::raw).collect()
 }
 

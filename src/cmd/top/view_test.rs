@@ -11,13 +11,14 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 use ratatui::widgets::Paragraph;
 
-use super::state::{Cell, Page, Place, State};
+use super::state::{Cell, Kind, Page, Place, State};
 use super::{Wish, map, view, wish_of};
+use crate::agent::counters::Counted;
 use crate::agent::events::Event;
 use crate::agent::policy::history::What;
 use crate::agent::policy::named;
 use crate::agent::prospect::Prospect;
-use crate::agent::status::{Book, Cgroup, Cpu, Status, Waits};
+use crate::agent::status::{Book, Cgroup, Cpu, Program, Status, Waits};
 
 /// A machine of two nodes with hyperthreads, after so many seconds. The last core of it is an
 /// AVX core, half of the CPUs are busy, and one is offline.
@@ -60,6 +61,7 @@ fn status(nr_cpus: u32, seconds: f64) -> Status {
             ("default".to_owned(), waits(count(200.0))),
         ]),
         cgroups: vec![cgroup("/db", 0.25), cgroup("/web", 0.5)],
+        programs: vec![Program { name: "server".to_owned(), book: book(0.75) }],
         ..Status::default()
     }
 }
@@ -111,11 +113,11 @@ fn a_screen_of_80_columns_shows_everything() {
             "AVX CPUs  cgroup",
             "    0.50  /web",
             "    0.25  /db",
+            "AVX CPUs  program",
+            "    0.75  server",
             "0.500000 policy 0 is in force: avx-cpus=0",
             "1.500000 policy 1 is in force: avx-cpus=1",
             "2.500000 policy 2 is in force: avx-cpus=2",
-            "",
-            "",
             "",
             "",
             "",
@@ -202,6 +204,39 @@ fn colours_are_there_if_wanted() {
     assert_eq!(coloured[0], plain);
 }
 
+/// Of its cycles where these are counted, and otherwise as it is modelled.
+#[test]
+fn a_low_clock_is_seen_by_its_colour() {
+    let with = |seconds, change: &dyn Fn(&mut Cpu)| {
+        let mut status = status(8, seconds);
+        status.cpus.iter_mut().for_each(change);
+        status
+    };
+    let colour_after = |before: Status, now: Status| {
+        let mut state = State::new(Duration::from_secs(1));
+        state.hear(Ok(before));
+        state.hear(Ok(now));
+        let terminal = rendered(&state, 80, 24, true);
+        let row = terminal.backend().buffer().content().chunks(80).nth(3).unwrap();
+        [row[15].bg, row[18].bg]
+    };
+    let low = |seconds: f64| move |cpu: &mut Cpu| cpu.low_clock_s = seconds;
+    let colours = colour_after(with(98.0, &low(1.0)), with(100.0, &low(2.0)));
+    assert_eq!(colours, [Color::Red, Color::LightMagenta]);
+
+    let counted = |cycles| {
+        move |cpu: &mut Cpu| {
+            cpu.low_clock_s = 0.0;
+            cpu.counted = Some(Counted { cycles, cycles_ns: 1, ..Counted::default() });
+        }
+    };
+    let (before, high) = (counted([9, 9, 9]), counted([99, 9, 9]));
+    let colours = colour_after(with(98.0, &before), with(100.0, &high));
+    assert_eq!(colours, [Color::Green, Color::Yellow]);
+    let colours = colour_after(with(98.0, &before), with(100.0, &counted([99, 9, 39])));
+    assert_eq!(colours, [Color::Red, Color::LightMagenta]);
+}
+
 fn press(state: &mut State, key: char) -> Wish {
     wish_of(state, KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)).unwrap()
 }
@@ -238,18 +273,20 @@ fn a_policy_is_chosen_by_two_keys() {
 }
 
 fn place() -> impl Strategy<Value = Place> {
-    let cell = prop_oneof![
-        any::<bool>().prop_map(|busy| Cell::Avx { busy }),
-        any::<bool>().prop_map(|busy| Cell::Scalar { busy }),
-        Just(Cell::Offline),
+    let kind = prop_oneof![
+        any::<bool>().prop_map(|busy| Kind::Avx { busy }),
+        any::<bool>().prop_map(|busy| Kind::Scalar { busy }),
+        Just(Kind::Offline),
     ];
+    let cell = (kind, any::<bool>()).prop_map(|(kind, is_low)| Cell { kind, is_low });
     (0..1024u32, 0..512u32, 0..16u32, 0..4u32, cell)
         .prop_map(|(cpu, core, llc, node, cell)| Place { cpu, core, llc, node, cell })
 }
 
 #[test]
 fn a_name_that_does_not_fit_is_left_out() {
-    let place = Place { cpu: 0, core: 0, llc: 0, node: 0, cell: Cell::Avx { busy: false } };
+    let cell = Cell { kind: Kind::Avx { busy: false }, is_low: false };
+    let place = Place { cpu: 0, core: 0, llc: 0, node: 0, cell };
     let (lines, each) = map::lines(&[place], 1, 2, false);
     assert_eq!((lines.len(), lines[0].to_string().as_str(), each), (1, "a", 1));
 }
@@ -291,7 +328,7 @@ proptest! {
             prop_assert_eq!(text.chars().count(), places.len().div_ceil(each));
         } else {
             let of = |busy: char| text.chars().filter(|c| *c == busy).count();
-            let avx = places.iter().filter(|it| it.cell == Cell::Avx { busy: true }).count();
+            let avx = places.iter().filter(|it| it.cell.kind == Kind::Avx { busy: true }).count();
             prop_assert_eq!(of('A'), avx);
             prop_assert!(text.chars().filter(is_letter).count() >= places.len());
         }

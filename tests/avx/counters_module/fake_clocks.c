@@ -2,18 +2,30 @@
 /*
  * Counters of clocks that are what the test says. In each microsecond events 0 to 2
  * count so many cycles at each licence, event 3 the cycles of APERF, and event 4 1000,
- * those of MPERF. If a name is given, clocks are so while a task of that name runs, and
- * else there is no licence.
+ * those of MPERF. Event 5 counts operations. If a name is given, clocks are so while a task
+ * of that name runs, and else there is no licence. A CPU may have room for some events only,
+ * and then they take turns.
  */
 #include <linux/module.h>
 #include <linux/perf_event.h>
 #include <linux/sched/clock.h>
 
 #define MPERF 4
+#define OPERATIONS 5
 
 static unsigned int cycles[MPERF] = { 1000, 0, 0, 1000 };
 module_param_array(cycles, uint, NULL, 0644);
 MODULE_PARM_DESC(cycles, "in a microsecond: at each of three licences, and of APERF");
+
+static unsigned int operations;
+module_param(operations, uint, 0644);
+MODULE_PARM_DESC(operations, "in a microsecond");
+
+static unsigned int room;
+module_param(room, uint, 0644);
+MODULE_PARM_DESC(room, "how many events a CPU counts at once, or 0 for all");
+
+static DEFINE_PER_CPU(unsigned int, nr_counting);
 
 static char culprit[TASK_COMM_LEN];
 module_param_string(culprit, culprit, sizeof(culprit), 0644);
@@ -26,6 +38,8 @@ static unsigned int cycles_of(u64 config)
 {
 	if (config == MPERF)
 		return 1000;
+	if (config == OPERATIONS)
+		return operations;
 	if (culprit[0] && strncmp(current->comm, culprit, sizeof(culprit)))
 		return config == 0 ? 1000 : 0;
 	return READ_ONCE(cycles[config]);
@@ -55,17 +69,26 @@ static void fake_stop(struct perf_event *event, int flags)
 
 static int fake_add(struct perf_event *event, int flags)
 {
+	if (room && this_cpu_read(nr_counting) >= room)
+		return -EAGAIN;
+	this_cpu_inc(nr_counting);
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
 	if (flags & PERF_EF_START)
 		fake_start(event, flags);
 	return 0;
 }
 
+static void fake_del(struct perf_event *event, int flags)
+{
+	fake_stop(event, flags);
+	this_cpu_dec(nr_counting);
+}
+
 static int fake_event_init(struct perf_event *event)
 {
 	if (event->attr.type != fake_clocks.type)
 		return -ENOENT;
-	if (is_sampling_event(event) || event->cpu < 0 || event->attr.config > MPERF)
+	if (is_sampling_event(event) || event->cpu < 0 || event->attr.config > OPERATIONS)
 		return -EINVAL;
 	return 0;
 }
@@ -76,7 +99,7 @@ static struct pmu fake_clocks = {
 	.capabilities = PERF_PMU_CAP_NO_INTERRUPT,
 	.event_init = fake_event_init,
 	.add = fake_add,
-	.del = fake_stop,
+	.del = fake_del,
 	.start = fake_start,
 	.stop = fake_stop,
 	.read = fake_read,

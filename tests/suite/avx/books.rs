@@ -56,7 +56,10 @@ fn books_tell_what_programs_did() -> Result<()> {
         .boot()?;
     outcome.all_succeeded()?;
     let status: Value = serde_json::from_slice(&outcome.file("/tmp/status.json")?)?;
-    ensure_book_of_program(&status)?;
+    for (rows, key, name) in [("cgroups", "path", "/books"), ("programs", "name", "phases")] {
+        let rows = status[rows].as_array().context("no rows")?;
+        ensure_book(&rows.iter().find(|it| it[key] == name).context(name)?["book"])?;
+    }
 
     ensure_eq!(status["tier"], "trap");
     let cpus = status["cpus"].as_array().context("no CPUs")?;
@@ -70,7 +73,7 @@ fn books_tell_what_programs_did() -> Result<()> {
     let refusal = String::from_utf8(outcome.file("/tmp/refusal")?)?;
     ensure_eq!(refusal, "scx_avxspec: there is no thread 999999\n");
     let screen = outcome.stdout(0)?;
-    for word in ["tier trap", "AVX cores: 1 of 2 CPUs (1)", "  /books"] {
+    for word in ["tier trap", "AVX cores: 1 of 2 CPUs (1)", "  /books", "  phases"] {
         ensure!(screen.contains(word), "no {word:?} in {screen}");
     }
     Ok(())
@@ -83,7 +86,8 @@ fn turns_are_as_long_as_the_policy_says() -> Result<()> {
             "start_scheduler --set sizing=static --set avx-cpus=1 --set only-where-it-pays=off \
                  --set return=switch --set avx-slice=2ms
              turns() {
-                 scx_avxspec status --json | sed -n 's/.*\"switch\": \\([0-9]*\\).*/\\1/p' |
+                 scx_avxspec status --json |
+                     sed -n '/\"programs\"/q; s/.*\"switch\": \\([0-9]*\\).*/\\1/p' |
                      awk '{ all += $1 } END { print all + 0 }'
              }
              phases 2 1 0 1000000000 & phases=$!
@@ -108,9 +112,7 @@ fn turns_are_as_long_as_the_policy_says() -> Result<()> {
 }
 
 /// The first bursts are seen in samples, and so are not all counted.
-fn ensure_book_of_program(status: &Value) -> Result<()> {
-    let cgroups = status["cgroups"].as_array().context("no cgroups")?;
-    let book = &cgroups.iter().find(|it| it["path"] == "/books").context("no /books")?["book"];
+fn ensure_book(book: &Value) -> Result<()> {
     let sum = |counts: &Value| -> u64 {
         counts.as_object().into_iter().flatten().filter_map(|(_, n)| n.as_u64()).sum()
     };

@@ -3,6 +3,7 @@
 
 pub mod books;
 pub mod costs;
+pub mod counters;
 pub mod fairness;
 mod occupancy;
 pub mod prospect;
