@@ -22,6 +22,7 @@ use crate::agent::metrics::Listen;
 use crate::agent::policy::{self, history::History};
 use crate::agent::preflight::tier;
 use crate::agent::setup::LoadOpts;
+use crate::cmd::later::Later;
 
 pub const NAME: &str = env!("CARGO_PKG_NAME");
 
@@ -120,7 +121,7 @@ enum Command {
     #[command(subcommand)]
     Policy(cmd::policy::Command),
     /// Compare policies on a modelled machine; needs no privilege and changes nothing.
-    Sim(Box<cmd::sim::Options>),
+    Sim(Later<cmd::sim::Options>),
     /// Show what a scheduler that already runs is doing.
     Status {
         /// As JSON.
@@ -172,7 +173,10 @@ fn run(opts: Opts) -> Result<()> {
     if opts.help_metrics {
         return cmd::help_metrics::run();
     }
-    cmd::log_to_stderr(opts.verbose);
+    // Who only asks has nothing to log, and is to be quick.
+    if opts.command.is_none() || opts.verbose {
+        cmd::log_to_stderr(opts.verbose);
+    }
     match &opts.command {
         Some(Command::Check(options)) => return cmd::check::run(options),
         Some(Command::Generate(command)) => return cmd::generate::run(command, Opts::command()),

@@ -61,8 +61,8 @@ pub struct Scheduler<'a> {
     counters: Counters,
     slots: Slots,
     places: BTreeMap<u32, intf::avx_topology>,
-    /// What was counted when the policy came into force.
-    counted_before: Metrics,
+    /// What was counted when the policy came into force, or as soon afterwards as there was time.
+    counted_before: Option<Metrics>,
     hub: Arc<Hub>,
     /// While somebody follows.
     reader: Option<Reader>,
@@ -106,7 +106,7 @@ impl<'a> Scheduler<'a> {
         let threads = threads_of_cores(&places);
         let counters = Counters::new(&means.source, &skel.maps.cpu_counters, threads)?;
         let (link, hub) = (Some(link), hub.clone());
-        let (counted_before, reader) = (Metrics::default(), None);
+        let (counted_before, reader) = (Some(Metrics::default()), None);
         let mut it = Self {
             skel,
             link,
@@ -153,7 +153,7 @@ impl<'a> Scheduler<'a> {
                     let asked = asked.context("the exporter is gone")?;
                     exporter.answer(&asked, self.snapshot(history));
                 }
-                default(LOOK_AROUND) => self.slots.wait_for_late_readers()?,
+                default(LOOK_AROUND) => self.catch_up()?,
             }
             self.counters.look_around(Instant::now());
             self.revert_what_is_due(history);
@@ -262,11 +262,16 @@ impl<'a> Scheduler<'a> {
         let settings: Vec<String> =
             differences.iter().map(|it| format!("{}={}", it.knob, it.to)).collect();
         self.hub.publish_policy(new.generation, &settings);
-        match self.metrics() {
-            Ok(counted) => self.counted_before = counted,
-            Err(error) => warn!("what the policy before did counts for this one: {error:#}"),
-        }
+        self.counted_before = None;
         differences
+    }
+
+    /// What nobody who changes the policy has to wait for.
+    fn catch_up(&mut self) -> Result<()> {
+        if self.counted_before.is_none() {
+            self.counted_before = Some(self.metrics()?);
+        }
+        self.slots.wait_for_late_readers()
     }
 
     /// Somebody new follows, and is told from this moment on.
@@ -387,7 +392,8 @@ impl<'a> Scheduler<'a> {
         let granule = cpus_per_core(self.places.values());
         let on_this_cpu = policy::on_cpu(&in_force.policy, self.means.clocks.licence_drop);
         let at = Circumstances::new(self.means.tier.kind(), &on_this_cpu, granule.into());
-        is_only_observed.then(|| prospect(&counted.since(&self.counted_before), &at))
+        let before = self.counted_before.as_ref().unwrap_or(counted);
+        is_only_observed.then(|| prospect(&counted.since(before), &at))
     }
 
     fn snapshot(&mut self, history: &History) -> Result<Snapshot> {

@@ -256,9 +256,8 @@ static void end_avx2(struct cpu_ctx *cctx)
 	let_clock_rise(scx_bpf_now());
 }
 
-/* What runs on this CPU is AVX work from now on, or none any more. */
-static void runs_as(struct task_struct *p, const struct task_ctx *tctx, struct cpu_ctx *cctx,
-		    bool is_avx, u64 now)
+static void begin_or_end_avx(struct task_struct *p, const struct task_ctx *tctx,
+			     struct cpu_ctx *cctx, bool is_avx, u64 now)
 {
 	bool was_avx = cctx->runs_avx;
 
@@ -269,6 +268,16 @@ static void runs_as(struct task_struct *p, const struct task_ctx *tctx, struct c
 		lower_clock(p, tctx, now);
 	else if (was_avx)
 		let_clock_rise(now);
+}
+
+/* What runs on this CPU is AVX work from now on, or none: most often it was none before. */
+static __always_inline void runs_as(struct task_struct *p, const struct task_ctx *tctx,
+				    struct cpu_ctx *cctx, bool is_avx, u64 now)
+{
+	if (is_avx || cctx->runs_avx)
+		begin_or_end_avx(p, tctx, cctx, is_avx, now);
+	else
+		cctx->accounted = now;
 }
 
 #endif /* AVXSPEC_CLOCKS_BPF_H */

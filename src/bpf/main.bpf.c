@@ -170,14 +170,10 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 }
 
 /* Past the queues. */
-static __always_inline bool goes_to(struct task_struct *p, s32 idle_cpu, bool is_avx, u64 enq_flags)
+static __always_inline void go_to(struct task_struct *p, s32 idle_cpu, bool is_avx, u64 enq_flags)
 {
-	if (idle_cpu < 0)
-		return false;
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle_cpu, turn_of(is_avx, AVX_SLICE_MAX_NS),
 			   enq_flags);
-	stat_add(direct, 1);
-	return true;
 }
 
 /*
@@ -187,17 +183,13 @@ static __always_inline bool goes_to(struct task_struct *p, s32 idle_cpu, bool is
 static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
-	struct cpu_ctx *other;
 
 	if (!cctx || cctx->sent_away != (u64)p)
 		return false;
 	cctx->sent_away = 0;
-	other = lookup_cpu(cctx->sent_to);
-	if (!other || !goes_to(p, cctx->sent_to, cctx->sends_avx, enq_flags))
+	if (cctx->sent_to < 0)
 		return false;
-	other->coming = (u64)p;
-	other->avx_is_coming = cctx->sends_avx;
-	other->coming_since = cctx->accounted;
+	go_to(p, cctx->sent_to, cctx->sends_avx, enq_flags);
 	return true;
 }
 
@@ -218,7 +210,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *tctx;
 	struct avx_load load;
 	struct avx_due due;
-	s32 only_cpu;
+	s32 only_cpu, idle;
 	bool is_avx;
 
 	leave_queue(p);
@@ -228,9 +220,12 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	only_cpu = only_cpu_of(p);
 	id = tctx ? queue_for(p, tctx, only_cpu) : 0;
 	is_avx = only_cpu < 0 && is_avx_queue(id);
-	if (may_find_idle(only_cpu, enq_flags) &&
-	    goes_to(p, pick_idle_of(p, id, only_cpu), is_avx, enq_flags))
+	idle = may_find_idle(only_cpu, enq_flags) ? pick_idle_of(p, id, only_cpu) : -ENOENT;
+	if (idle >= 0) {
+		go_to(p, idle, is_avx, enq_flags);
+		stat_add(direct, 1);
 		return;
+	}
 
 	queue = lookup_queue(id);
 	old = !tctx || tctx->queue == id ? queue : lookup_queue(tctx->queue);
@@ -285,13 +280,13 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx, const struct cp
 		stat_add(in_place, 1);
 }
 
-/* An AVX task on a scalar CPU, or another one on an AVX core, which may move. */
-static bool is_misplaced(struct task_struct *p, const struct cpu_ctx *cctx)
+/* An AVX task on a scalar CPU, or another one on an AVX core, which may move: it seldom is. */
+static __always_inline bool is_misplaced(struct task_struct *p, const struct cpu_ctx *cctx)
 {
 	return nr_avx_cpus && cctx->runs_avx != (cctx->role == ROLE_AVX) && only_cpu_of(p) < 0;
 }
 
-static bool is_misuse(struct task_struct *p, const struct cpu_ctx *cctx)
+static __always_inline bool is_misuse(struct task_struct *p, const struct cpu_ctx *cctx)
 {
 	return cctx->role == ROLE_AVX && is_misplaced(p, cctx);
 }
@@ -305,18 +300,25 @@ static bool belongs_elsewhere(struct task_struct *p, const struct cpu_ctx *cctx)
 }
 
 /*
- * An idle CPU of @role for @p, claimed: the one to which the last task went from here
- * if it still is one, since that is found at once, or else any.
+ * An idle CPU of @role for @p, claimed, which knows then who comes: the one to which the
+ * last task went from here if it still is one, since that is found at once, or else any.
  */
 static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum avx_role role)
 {
 	s32 cpu = cctx->sent_to;
-	const struct cpu_ctx *last = lookup_cpu(cpu);
+	struct cpu_ctx *there = lookup_cpu(cpu);
 
-	if (last && last->role == role && last != cctx && is_allowed_on(p, cpu) &&
-	    scx_bpf_test_and_clear_cpu_idle(cpu))
-		return cpu;
-	return pick_idle_in(p, role);
+	if (!there || there->role != role || there == cctx || !is_allowed_on(p, cpu) ||
+	    !scx_bpf_test_and_clear_cpu_idle(cpu)) {
+		cpu = pick_idle_in(p, role);
+		there = cpu < 0 ? NULL : lookup_cpu(cpu);
+		if (!there)
+			return -ENOENT;
+	}
+	there->coming = (u64)p;
+	there->avx_is_coming = cctx->runs_avx;
+	there->coming_since = cctx->accounted;
+	return cpu;
 }
 
 /*
@@ -443,63 +445,73 @@ static void arrive_without_avx_cores(struct task_struct *p, struct cpu_ctx *cctx
 		runs_as(p, tctx, cctx, is_avx, scx_bpf_now());
 }
 
+/* What runs here since @now is AVX work, or none. */
+static __always_inline void settle_in(struct task_struct *p, const struct task_ctx *tctx,
+				      struct cpu_ctx *cctx, bool is_avx, u64 now)
+{
+	cctx->started_at = now;
+	runs_as(p, tctx, cctx, is_avx, now);
+	set_misused(cctx, is_misuse(p, cctx));
+	if (is_avx)
+		stat_add(avx_waits, 1);
+}
+
 /*
  * What the CPU is to this task, and what it may see there. Without AVX cores the next
- * tick is early enough for the latter; who was sent here comes as it was there.
+ * tick is early enough for the latter.
  */
 static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 {
-	bool was_sent = cctx->coming == (u64)p, is_avx = cctx->avx_is_coming;
-	struct avx_moment at = { .ran = p->se.sum_exec_runtime };
-	struct task_ctx *tctx = NULL;
+	struct avx_moment at = { .ran = cctx->ran_before };
+	struct task_ctx *tctx;
+	bool is_avx;
 
-	cctx->coming = 0;
 	cctx->started_at = 0;
-	if (learns_afterwards() && !was_sent)
+	if (learns_afterwards())
 		learn_from_the_past(p);
-	if (cctx->runs_avx2)
-		end_avx2(cctx);
 	if (!nr_avx_cpus) {
 		if (compensates || cctx->runs_avx)
 			arrive_without_avx_cores(p, cctx);
 		return;
 	}
 
-	/* Who was sent may as well have run here since it left: a clock is expensive. */
-	at.now = was_sent ? cctx->coming_since : scx_bpf_now();
-	cctx->started_at = at.now;
-	if (!was_sent) {
-		tctx = lookup_task(p);
-		if (!tctx)
-			return;
-		is_avx = tctx->habit.class == CLASS_AVX;
-		if (is_avx && has_waited) {
-			count_wait(tctx, at.now);
-			if (has_idle_of(ROLE_SCALAR))
-				tctx->waited_ns += since(tctx->queued_at, at.now);
-		}
-		if (is_avx && cctx->role == ROLE_SCALAR)
-			stat_add(in_place, 1);
-		hide_or_show(p, tctx, &at);
+	at.now = scx_bpf_now();
+	tctx = lookup_task(p);
+	if (!tctx)
+		return;
+	is_avx = tctx->habit.class == CLASS_AVX;
+	if (is_avx && has_waited) {
+		count_wait(tctx, at.now);
+		if (has_idle_of(ROLE_SCALAR))
+			tctx->waited_ns += since(tctx->queued_at, at.now);
 	}
-	runs_as(p, tctx, cctx, is_avx, at.now);
-	set_misused(cctx, is_misuse(p, cctx));
-	if (is_avx)
-		stat_add(avx_waits, 1);
+	if (is_avx && cctx->role == ROLE_SCALAR)
+		stat_add(in_place, 1);
+	hide_or_show(p, tctx, &at);
+	settle_in(p, tctx, cctx, is_avx, at.now);
 }
 
 void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
-	bool has_waited = leave_queue(p);
+	bool has_waited = leave_queue(p), was_sent;
 
 	if (!cctx)
 		return;
+	was_sent = cctx->coming == (u64)p;
+	cctx->coming = 0;
 	cctx->sent_away = 0;
 	cctx->ran_before = p->se.sum_exec_runtime;
 	if (has_waited && is_sampled(cctx->ran_before))
 		sample_wait(p);
-	if (classifies())
+	if (!classifies())
+		return;
+	if (cctx->runs_avx2)
+		end_avx2(cctx);
+	/* It comes as it was there, and may as well have run here since: a clock is expensive. */
+	if (was_sent && nr_avx_cpus)
+		settle_in(p, NULL, cctx, cctx->avx_is_coming, cctx->coming_since);
+	else
 		arrive(p, cctx, has_waited);
 }
 

@@ -223,11 +223,10 @@ static void account_avx(struct cpu_ctx *cctx, u64 now)
 		stats->lowered_ns += lowered;
 }
 
-/* What runs on this CPU is AVX work from now on, or none any more. */
+/* AVX work begins, goes on or ends on this CPU. */
 static void set_runs_avx(struct cpu_ctx *cctx, bool runs_avx, u64 now)
 {
-	if (cctx->runs_avx || runs_avx)
-		account_avx(cctx, now);
+	account_avx(cctx, now);
 	cctx->accounted = now;
 	cctx->runs_avx = runs_avx;
 	if (runs_avx)

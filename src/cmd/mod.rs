@@ -8,6 +8,7 @@ pub mod generate;
 pub mod help_metrics;
 pub mod help_policy;
 pub mod help_stats;
+pub mod later;
 mod manual;
 pub mod monitor;
 pub mod policy;
