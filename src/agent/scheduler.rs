@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use crossbeam::channel::{Receiver, select};
 use libbpf_rs::{Link, MapHandle, OpenObject};
 use scx_utils::{
@@ -310,9 +311,11 @@ impl<'a> Scheduler<'a> {
         let exit: UserExitInfo = uei_read!(&self.skel, uei);
         let kind = self.exit_kind()?;
         let by_administrator = kind == ScxExitKind::SysRq as i32;
-        // A report of a peaceful end would print it, and panic where the disk is full.
+        // It prints, and panics where the disk is full.
         let is_peaceful = kind <= ScxExitKind::UnregKern as i32;
-        let report = if is_peaceful { Ok(()) } else { exit.report() };
+        let report = || if is_peaceful { Ok(()) } else { exit.report() };
+        let report = catch_unwind(AssertUnwindSafe(report))
+            .unwrap_or_else(|_| Err(anyhow!("there is no room for its report")));
         match report.context("the kernel ejected the scheduler") {
             Ok(()) if exit.should_restart() => Ok(Ended::Restart),
             Ok(()) => Ok(Ended::Stopped),

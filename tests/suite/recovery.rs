@@ -70,13 +70,20 @@ fn ejected_by_an_error() -> Result<()> {
              hostname other
              wait $scheduler; echo status $?
              {AFTERWARDS}
-             cat /tmp/scheduler.err /tmp/scheduler.out"
+             cat /tmp/scheduler.err /tmp/scheduler.out
+             # And where there is no room for a report.
+             scx_avxspec >/dev/full 2>/dev/full & scheduler=$!
+             wait_until 60 is_enabled || fail it does not start again
+             hostname another
+             wait $scheduler; echo without a report status $?
+             {AFTERWARDS}"
         )))
         .boot()?;
     let output = outcome.stdout(0)?;
     ensure!(!output.contains("status 0"), "{output}");
     ensure!(output.contains("ext.enabled:0"), "{output}");
     ensure!(output.contains("an error made to order"), "{output}");
+    ensure!(output.contains("without a report status 1\n"), "{output}");
     Ok(())
 }
 

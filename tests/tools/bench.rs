@@ -157,6 +157,12 @@ const BENCHES: &[Bench] = &[
         measure: agent::costs::switch_ms,
     },
     Bench {
+        name: "agent.switch_command_ms",
+        unit: "ms",
+        bar: Bar::Any,
+        measure: agent::costs::switch_command_ms,
+    },
+    Bench {
         name: "sched.migration_vs_setaffinity",
         unit: "of by hand",
         bar: Bar::AtMost(0.5),
