@@ -119,8 +119,8 @@ fn what_is_modelled_is_called_so() {
             assert!(panel["title"].as_str().unwrap().contains("modelled"), "{panel}");
         }
     }
-    let lowered = families::all().into_iter().filter(|it| it.name.starts_with("avxspec_lowered"));
-    assert!(lowered.map(|family| family.help).all(|help| help.contains("modelled")));
+    let lowered = families::all().iter().filter(|it| it.name.starts_with("avxspec_lowered"));
+    assert!(lowered.map(|family| &family.help).all(|help| help.contains("modelled")));
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn names_are_as_prometheus_has_them() {
     let families = families::all();
     let names: BTreeSet<&str> = families.iter().map(|family| family.name.as_str()).collect();
     assert_eq!(names.len(), families.len(), "a name is there twice");
-    for family in &families {
+    for family in families {
         let name = &family.name;
         assert!(name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_'), "{name}");
         assert!(!name.ends_with("_ns") && !family.help.contains("nanosec"), "{name}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Every metric: its name, its unit, what it means, and where its numbers come from.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
@@ -41,7 +41,7 @@ pub enum Value {
 pub type Sample = (Labels, Value);
 
 /// What finds the samples of a family.
-type Finder = Box<dyn Fn(&Facts) -> Vec<Sample>>;
+type Finder = Box<dyn Fn(&Facts) -> Vec<Sample> + Send + Sync>;
 
 pub struct Family {
     /// Without the suffix that a type brings, and with the unit.
@@ -59,7 +59,7 @@ impl Family {
         name: &str,
         help: &str,
         labels: &'static [&'static str],
-        samples: impl Fn(&Facts) -> Vec<Sample> + 'static,
+        samples: impl Fn(&Facts) -> Vec<Sample> + Send + Sync + 'static,
     ) -> Self {
         let unit = match name.rsplit('_').next() {
             Some("seconds") => Some(Unit::Seconds),
@@ -74,16 +74,20 @@ impl Family {
         kind: MetricType,
         name: &str,
         help: &str,
-        of: impl Fn(&Facts) -> Value + 'static,
+        of: impl Fn(&Facts) -> Value + Send + Sync + 'static,
     ) -> Self {
         Self::new(kind, name, help, &[], move |facts| vec![(Labels::new(), of(facts))])
     }
 
-    fn counter(name: &str, help: &str, of: impl Fn(&Facts) -> Value + 'static) -> Self {
+    fn counter(
+        name: &str,
+        help: &str,
+        of: impl Fn(&Facts) -> Value + Send + Sync + 'static,
+    ) -> Self {
         Self::one(MetricType::Counter, name, help, of)
     }
 
-    fn gauge(name: &str, help: &str, of: impl Fn(&Facts) -> u64 + 'static) -> Self {
+    fn gauge(name: &str, help: &str, of: impl Fn(&Facts) -> u64 + Send + Sync + 'static) -> Self {
         Self::one(MetricType::Gauge, name, help, move |facts| Value::Count(of(facts)))
     }
 
@@ -105,7 +109,7 @@ fn counters(facts: &Facts) -> &Metrics {
 }
 
 /// In the order in which they are told.
-pub fn all() -> Vec<Family> {
+static ALL: LazyLock<Vec<Family>> = LazyLock::new(|| {
     let parts = [
         about_the_scheduler(),
         counted(),
@@ -116,6 +120,10 @@ pub fn all() -> Vec<Family> {
         own(),
     ];
     parts.into_iter().flatten().collect()
+});
+
+pub fn all() -> &'static [Family] {
+    &ALL
 }
 
 fn about_the_scheduler() -> Vec<Family> {

@@ -151,8 +151,9 @@ fn counters_tell_how_low_clocks_are() -> Result<()> {
         ensure!(status["clocks"] == source, "{status}");
         let (lost, watched) = lost_and_watched(&status, victim)?;
         ensure!(watched > 0.8, "{source}: the loop was watched for {watched} s");
+        // An eighth, and less where the host keeps ticks from the guest; a quarter if nobody counted.
         let share = lost / watched;
-        ensure!((0.11..0.14).contains(&share), "{source}: the loop lost {share}");
+        ensure!((0.07..0.15).contains(&share), "{source}: the loop lost {share}");
         let (lost, watched) = lost_and_watched(&status, "/wide")?;
         ensure!(lost / watched < 0.01, "{source}: who lowers the clock lost {lost} s");
     }
