@@ -2,7 +2,7 @@
 //! Compiles the BPF programs, and the decisions among them once more natively.
 
 use std::path::Path;
-use std::process::{Command, exit};
+use std::process::exit;
 
 use scx_cargo::BpfBuilder;
 
@@ -51,17 +51,6 @@ fn simulator(clang: &Path) {
         .compile("avxspec_simulator");
 }
 
-/// What the dynamic linker of glibc understands since 2.36, and applies several times as fast: half
-/// of what it takes to start a command is to relocate it.
-fn pack_relocations() {
-    let version = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
-    let text = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let minor = text.ok().and_then(|it| it.trim().strip_prefix("glibc 2.")?.parse::<u32>().ok());
-    if minor.is_some_and(|minor| minor >= 36) {
-        println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
-    }
-}
-
 fn main() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     if let Err(sentence) = requirements::check(here) {
@@ -85,7 +74,6 @@ fn main() {
         exit(1);
     }
 
-    pack_relocations();
     for file in HEADERS.iter().chain(&["src/bpf/native.c", "build/requirements.rs", "build/clang"])
     {
         println!("cargo:rerun-if-changed={file}");

@@ -9,12 +9,11 @@ mod documents_test;
 mod sim;
 
 use std::io::{self, Write};
-use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use scx_utils::build_id;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
@@ -208,17 +207,8 @@ fn run(opts: Opts) -> Result<()> {
     cmd::run::run(opts.stats, opts.metrics, group, &load, History::new(policy))
 }
 
-/// The description of all commands is not taken apart again, which takes as long as to read the
-/// line.
-fn parsed() -> Opts {
-    let mut command = ManuallyDrop::new(Opts::command());
-    let mut matches = command.get_matches_mut();
-    Opts::from_arg_matches_mut(&mut matches)
-        .unwrap_or_else(|error| error.format(&mut command).exit())
-}
-
 fn main() -> ExitCode {
-    match run(parsed()) {
+    match run(Opts::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // A disk that is full is no reason to panic.

@@ -60,13 +60,17 @@ impl Counters {
         })
     }
 
-    /// BPF programs go by them from now on, if there are any.
-    pub fn hand_over(&mut self) -> Result<()> {
+    /// BPF programs go by them from now on, if there are any: by all of them or by none.
+    pub fn hand_over(&mut self, now: Instant) -> Result<()> {
         if self.is_handed_over || !self.source.counts_clocks() {
             return Ok(());
         }
         self.open_clocks()?;
         self.is_handed_over = true;
+        self.put_into_map().inspect_err(|_| self.take_back(now))
+    }
+
+    fn put_into_map(&self) -> Result<()> {
         for (cpu, group) in self.clocks.groups() {
             for (index, event) in (cpu * CYCLES_BY_LICENCE..).zip(group.events()) {
                 self.map

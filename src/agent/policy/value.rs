@@ -161,10 +161,7 @@ fn element(value: &DeValue<'_>) -> Option<String> {
 }
 
 fn cpus_in(list: &CpuList) -> impl Iterator<Item = u32> {
-    let words = (0..).step_by(64).zip(list).filter(|(_, word)| **word != 0);
-    words.flat_map(|(first, word)| {
-        (0..64).filter(move |n| word >> n & 1 == 1).map(move |n| first + n)
-    })
+    (0..intf::AVX_LIST_CPUS).filter(|cpu| list[*cpu as usize / 64] >> (cpu % 64) & 1 == 1)
 }
 
 fn list_with(cpus: &BTreeSet<u32>) -> CpuList {
