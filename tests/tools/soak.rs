@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use super::results::{Figure, Results};
-use crate::suite::agent::killed_while_avx512_is_hidden;
 use crate::suite::hiding::{registers, selftests};
 use crate::suite::{crowd, hotplug, stress};
 
@@ -63,12 +62,6 @@ fn runs(arguments: &Arguments) -> Vec<Run> {
             unit: "guest seconds",
             bar: "all where they may be".to_owned(),
             run: Box::new(|| crowd::on_sixty_four_cpus(10).map(|()| 10.0)),
-        },
-        Run {
-            name: "agent.killed_while_hidden",
-            unit: "kills",
-            bar: "AVX-512 for everybody".to_owned(),
-            run: Box::new(|| killed_while_avx512_is_hidden(100, 2).map(|()| 100.0)),
         },
         Run {
             name: "patch.cycles_checked",

@@ -2,6 +2,7 @@
 //! Where the threads that serve HTTP get their numbers: from the main loop, which answers when
 //! it has time, and keeps what was counted before the scheduler was loaded anew.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -125,7 +126,10 @@ impl Source {
 
 impl Shown {
     fn view(&mut self, snapshot: Snapshot) -> View {
-        let cgroups = self.look(&snapshot.sums.cgroups, &status::paths_of_cgroups());
+        let work = &snapshot.sums.cgroups;
+        // To look for names takes long where there are many cgroups.
+        let names = if work.is_empty() { BTreeMap::new() } else { status::paths_of_cgroups() };
+        let cgroups = self.look(work, &names);
         View { snapshot, cgroups }
     }
 }
