@@ -214,14 +214,14 @@ impl<'a> Scheduler<'a> {
             self.counters.take_back(Instant::now());
             return Ok(());
         }
-        match self.counters.hand_over(Instant::now()) {
-            Err(error) if finds_work => Err(error),
-            Err(error) => {
-                warn!("how low clocks are is estimated: {error:#}");
-                Ok(())
-            }
-            Ok(()) => Ok(()),
+        let handed_over = self.counters.hand_over(Instant::now());
+        if finds_work {
+            return handed_over;
         }
+        if let Err(error) = handed_over {
+            warn!("how low clocks are is estimated: {error:#}");
+        }
+        Ok(())
     }
 
     /// What tells how low clocks are while somebody is compensated.

@@ -367,8 +367,9 @@ fn licences(cpus: &[Cpu]) -> Option<String> {
     let [at_0, at_1, at_2] = sum.cycles.map(|cycles| 100.0 * cycles as f64 / all);
     let cycles = (all > 0.0)
         .then(|| format!("{at_0:.2} % of cycles at licence 0, {at_1:.2} % at 1, {at_2:.2} % at 2"));
-    let operations = (sum.wide_operations_ns > 0)
-        .then(|| format!("{} floating-point operations of 512 bits", sum.wide_operations));
+    let operations = sum
+        .known_wide_operations()
+        .map(|count| format!("{count} floating-point operations of 512 bits"));
     let parts: Vec<String> = cycles.into_iter().chain(operations).collect();
     (!parts.is_empty()).then(|| format!("counted: {}", parts.join("; ")))
 }

@@ -259,14 +259,12 @@ static void end_avx2(struct cpu_ctx *cctx)
 static void begin_or_end_avx(struct task_struct *p, const struct task_ctx *tctx,
 			     struct cpu_ctx *cctx, bool is_avx, u64 now)
 {
-	bool was_avx = cctx->runs_avx;
-
 	set_runs_avx(cctx, is_avx, now);
 	if (!compensates)
 		return;
 	if (is_avx)
 		lower_clock(p, tctx, now);
-	else if (was_avx)
+	else
 		let_clock_rise(now);
 }
 

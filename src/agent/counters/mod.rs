@@ -16,6 +16,7 @@ mod reading;
 mod source;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
@@ -72,7 +73,7 @@ impl Counters {
 
     fn put_into_map(&self) -> Result<()> {
         for (cpu, group) in self.clocks.groups() {
-            for (index, event) in (cpu * CYCLES_BY_LICENCE..).zip(group.events()) {
+            for (index, event) in places_of(cpu).zip(group.events()) {
                 self.map
                     .update(&index.to_ne_bytes(), &event.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
                     .with_context(|| format!("cannot hand over the counters of CPU {cpu}"))?;
@@ -85,7 +86,7 @@ impl Counters {
         if !std::mem::take(&mut self.is_handed_over) {
             return;
         }
-        for index in self.threads.keys().flat_map(|cpu| (cpu * CYCLES_BY_LICENCE..).take(3)) {
+        for index in self.threads.keys().copied().flat_map(places_of) {
             // The map holds on to what is open. If it is not there, so much the better.
             let _ = self.map.delete(&index.to_ne_bytes());
         }
@@ -165,6 +166,11 @@ impl Counters {
         }
         was_shared
     }
+}
+
+/// Where the map has those of a CPU.
+fn places_of(cpu: u32) -> Range<u32> {
+    cpu * CYCLES_BY_LICENCE..(cpu + 1) * CYCLES_BY_LICENCE
 }
 
 impl Drop for Counters {

@@ -66,6 +66,15 @@ impl Counted {
         self.cycles_ns += step.ns;
     }
 
+    /// None as long as nobody counted them.
+    pub fn known_cycles(&self) -> Option<[u64; 3]> {
+        (self.cycles_ns > 0).then_some(self.cycles)
+    }
+
+    pub fn known_wide_operations(&self) -> Option<u64> {
+        (self.wide_operations_ns > 0).then_some(self.wide_operations)
+    }
+
     pub fn add_wide_operations(&mut self, step: &Step) {
         self.wide_operations += step.counts.iter().sum::<u64>();
         self.wide_operations_ns += step.ns;

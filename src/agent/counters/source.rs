@@ -21,7 +21,7 @@ use crate::bpf::intf::{
 pub const LICENCES: [u64; 3] = [0x0728, 0x1828, 0x2028];
 /// FP_ARITH_INST_RETIRED.512B_PACKED_DOUBLE and SINGLE in the same lists, and up to Granite Rapids.
 pub const INTELS_FLOATS: u64 = 0xc0c7;
-/// Those of 512 bits of FP_OPS_RETIRED_BY_WIDTH, "fp_pack_ops" of all kinds, of Zen 4 and Zen 5.
+/// FP_OPS_RETIRED_BY_WIDTH.PACK_512_UOPS_RETIRED of Zen 4 and Zen 5.
 pub const AMDS_FLOATS: u64 = 0x2008;
 
 /// The PMU of the CPU itself, and that of its registers, which the kernel makes of APERF and MPERF.

@@ -297,8 +297,7 @@ fn about_what_cpus_count() -> Vec<Family> {
              thread of two is told half; while others need the counters nothing is counted",
             &["cpu", "licence"],
             |counted| {
-                let is_known = counted.cycles_ns > 0;
-                let cycles = counted.cycles.into_iter().enumerate().filter(|_| is_known);
+                let cycles = counted.known_cycles().into_iter().flatten().enumerate();
                 let sample = |(licence, cycles): (usize, u64)| {
                     (vec![("licence", licence.to_string())], Value::Count(cycles))
                 };
@@ -311,8 +310,8 @@ fn about_what_cpus_count() -> Vec<Family> {
              integers; under the same conditions",
             &["cpu"],
             |counted| {
-                let known = (counted.wide_operations_ns > 0).then_some(counted.wide_operations);
-                known.map(|count| (Labels::new(), Value::Count(count))).into_iter().collect()
+                let count = counted.known_wide_operations();
+                count.map(|count| (Labels::new(), Value::Count(count))).into_iter().collect()
             },
         ),
         family(

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use crate::agent::counters::Counted;
 use crate::agent::prospect::Prospect;
@@ -66,15 +67,9 @@ impl Sums {
         for (class, waits) in &earlier.waits {
             self.waits.entry(class.clone()).or_default().add(waits);
         }
-        for (cpu, ns) in &earlier.as_avx_core_ns {
-            *self.as_avx_core_ns.entry(*cpu).or_default() += ns;
-        }
-        for (cpu, counted) in &earlier.counted {
-            *self.counted.entry(*cpu).or_default() += *counted;
-        }
-        for (id, work) in &earlier.cgroups {
-            *self.cgroups.entry(*id).or_default() += *work;
-        }
+        add_each(&mut self.as_avx_core_ns, &earlier.as_avx_core_ns);
+        add_each(&mut self.counted, &earlier.counted);
+        add_each(&mut self.cgroups, &earlier.cgroups);
     }
 
     /// Cgroups come and go without end, so that only those are kept that did the most.
@@ -86,7 +81,16 @@ impl Sums {
     }
 }
 
-impl std::ops::AddAssign for Work {
+fn add_each<K: Copy + Ord, V: AddAssign + Copy + Default>(
+    sums: &mut BTreeMap<K, V>,
+    earlier: &BTreeMap<K, V>,
+) {
+    for (key, value) in earlier {
+        *sums.entry(*key).or_default() += *value;
+    }
+}
+
+impl AddAssign for Work {
     fn add_assign(&mut self, other: Self) {
         self.avx_ns += other.avx_ns;
         self.scalar_ns += other.scalar_ns;

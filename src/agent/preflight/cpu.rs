@@ -77,17 +77,8 @@ const fn skylake(name: &'static str, steppings: std::ops::RangeInclusive<u32>) -
 }
 
 const fn amd(name: &'static str, family: u32, models: &'static [u32]) -> Generation {
-    let (vendor, steppings, loss) = (AMD, ANY, Loss::Hardly);
-    Generation {
-        name,
-        vendor,
-        family,
-        models,
-        steppings,
-        loss,
-        drop: 0,
-        counts: Counts::FloatsOfAmd,
-    }
+    let (vendor, steppings, loss, counts) = (AMD, ANY, Loss::Hardly, Counts::FloatsOfAmd);
+    Generation { name, vendor, family, models, steppings, loss, drop: 0, counts }
 }
 
 /// An empty list of models is all of them; the first that fits counts.
@@ -269,8 +260,7 @@ mod tests {
         assert!(of(85) == Loss::Much && of(126) == Loss::Little && of(143) == Loss::Hardly);
     }
 
-    /// As perf of Linux 6.12 knows them, in tools/perf/pmu-events/arch/x86: the events of the two
-    /// families that matter here.
+    /// As perf of Linux 6.12 knows them, in tools/perf/pmu-events/arch/x86, as far as they matter here.
     const RECORDED: &str = include_str!("../../../tests/fixtures/events.json");
 
     #[test]

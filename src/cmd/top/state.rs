@@ -187,7 +187,7 @@ fn changes<'a>(
 /// The part of the interval for which its clock was low: of its cycles where these are counted, and
 /// otherwise as it is modelled.
 fn low_share(before: &Cpu, now: &Cpu, seconds: f64) -> f64 {
-    let counted = |cpu: &Cpu| cpu.counted.filter(|it| it.cycles_ns > 0).map(|it| it.cycles);
+    let counted = |cpu: &Cpu| cpu.counted.and_then(|it| it.known_cycles());
     let share = match (counted(before), counted(now)) {
         (Some(old), Some(new)) => {
             let [at_0, at_1, at_2] = std::array::from_fn(|n| new[n].saturating_sub(old[n]) as f64);
