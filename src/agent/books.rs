@@ -26,23 +26,25 @@ pub fn cpu_stats(skel: &BpfSkel<'_>) -> Result<Vec<avx_cpu_stats>> {
     per_cpu.iter().map(|bytes| parse(bytes)).collect()
 }
 
-fn look_at_role(skel: &BpfSkel<'_>, cpu: u32) -> Result<avx_cpu_role> {
-    let bytes = skel
-        .maps
-        .cpu_roles
-        .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
-        .with_context(|| format!("cannot read what CPU {cpu} is"))?;
-    parse(&bytes.with_context(|| format!("the kernel knows no CPU {cpu}"))?)
+/// Of all CPUs that there may be, at the price of one call.
+fn look_at_roles(skel: &BpfSkel<'_>, nr_cpu_ids: u32) -> Result<Vec<avx_cpu_role>> {
+    // Room for one more, or the kernel is asked whether that was all.
+    let rows = skel.maps.cpu_roles.lookup_batch(nr_cpu_ids + 1, MapFlags::ANY, MapFlags::ANY);
+    let rows = rows.context("cannot read what the CPUs are")?;
+    let roles: Vec<_> = rows.map(|(_, role)| parse(&role)).collect::<Result<_>>()?;
+    ensure!(roles.len() == nr_cpu_ids as usize, "the kernel tells of {} CPUs", roles.len());
+    Ok(roles)
 }
 
-/// Not while it is being written: then a time might be counted twice, and be less the next time.
+/// Not while one is being written: then a time might be counted twice, and be less the next time.
 /// So two looks have to agree, and few are needed for that.
-pub fn role(skel: &BpfSkel<'_>, of: u32) -> Result<avx_cpu_role> {
-    let mut last = look_at_role(skel, of)?;
+pub fn roles(skel: &BpfSkel<'_>) -> Result<Vec<avx_cpu_role>> {
+    let nr_cpu_ids = skel.maps.cpu_roles.max_entries();
+    let content = |role: &avx_cpu_role| (role.changes, role.since, role.avx_ns);
+    let mut last = look_at_roles(skel, nr_cpu_ids)?;
     for _ in 0..3 {
-        let again = look_at_role(skel, of)?;
-        let is_settled = (again.changes, again.since) == (last.changes, last.since);
-        if is_settled && again.avx_ns == last.avx_ns {
+        let again = look_at_roles(skel, nr_cpu_ids)?;
+        if again.iter().map(content).eq(last.iter().map(content)) {
             return Ok(again);
         }
         last = again;

@@ -437,7 +437,11 @@ impl<'a> Scheduler<'a> {
     }
 
     fn roles(&self) -> Result<Vec<(u32, avx_cpu_role)>> {
-        let role = |cpu: &u32| Ok((*cpu, books::role(&self.skel, *cpu)?));
+        let roles = books::roles(&self.skel)?;
+        let role = |cpu: &u32| {
+            let role = roles.get(*cpu as usize);
+            Ok((*cpu, *role.with_context(|| format!("the kernel knows no CPU {cpu}"))?))
+        };
         self.places.keys().map(role).collect()
     }
 
