@@ -66,7 +66,10 @@ struct Phase {
     ended: u64,
     scalar: u64,
     keep: u64,
+    patience: u64,
+    tries: u64,
 }
+const _: () = assert!(size_of::<Phase>() == size_of::<intf::avx_phase>());
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -367,9 +370,27 @@ fn nobody_plays_ping_pong() {
     let policy = policy::standard();
     let rounds = 10_000_000_000 / (20 * US);
     let task = alternate(&policy, 10 * US, 10 * US, false, rounds);
-    // 10 s: one pair of moves a second, and those before that was learnt.
-    assert!(task.moves <= 2 * 10 + 40, "{}", task.moves);
+    // 10 s: some pairs of moves a second, and for each of the shorter times before.
+    const TRIES: u32 = 8;
+    assert!(task.moves <= 2 * TRIES * (10 + 8), "{}", task.moves);
     assert!(task.wide_on_scalar <= MS, "{task:?}");
+}
+
+/// A server encrypts, and soon decrypts what it is asked next, and then computes for long.
+#[test]
+fn some_short_times_hide_no_long_ones() {
+    let policy = policy::standard();
+    let mut task = alternate(&policy, MS, 2 * US, false, 1);
+    task.moves = 0;
+    task.scalar_on_avx = 0;
+    for _ in 0..1000 {
+        for scalar in [30 * US, 30 * US, 30 * US, 1200 * US] {
+            task.wide(&policy, 2 * US);
+            task.boundary(&policy, SYSCALL);
+            task.runs(scalar, false);
+        }
+    }
+    assert_eq!((task.moves, task.scalar_on_avx), (2 * 4 * 1000, 0), "{task:?}");
 }
 
 /// What is saved is looked at when a task wakes up and when it begins to run: it is one sample.

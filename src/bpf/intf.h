@@ -416,11 +416,13 @@ struct avx_moment {
 
 /* What is known of a task's phases; all zero for one that had none. */
 struct avx_phase {
-	u64 began;  /* the present or last phase */
-	u64 used;   /* wide vectors were seen to be in use the last time */
-	u64 ended;  /* the last phase; 0 if there was none */
-	u64 scalar; /* moving average of how long it was scalar in between */
-	u64 keep;   /* for how long it is not worth to let it go */
+	u64 began;    /* the present or last phase */
+	u64 used;     /* wide vectors were seen to be in use the last time */
+	u64 ended;    /* the last phase; 0 if there was none */
+	u64 scalar;   /* moving average of how long it was scalar in between */
+	u64 keep;     /* for how long it is not worth to let it go, */
+	u64 patience; /* ... and was the last time that it was not */
+	u64 tries;    /* how many phases told since that it still is not */
 };
 
 /* Why a phase began. */

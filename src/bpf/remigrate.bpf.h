@@ -10,10 +10,15 @@
  * Mechanism. Of the published heuristics the next system call was the best: the
  * library that does the wide work returns to a program that does something with
  * the result. The adaptive method does the same, and learns how long each task
- * then stays scalar. While that is too short to be worth two moves the task is
- * kept over its system calls, and tried again after a while that doubles each
- * time, up to a bound. So a task that alternates quickly moves rarely, and one
- * that changes its ways is found out.
+ * then stays scalar. If that was too short to be worth two moves on average over
+ * some phases, the task is kept over its system calls, and tried again, for as many
+ * phases, after a while that gets longer each time, up to a bound. So a task that
+ * alternates quickly moves rarely, and one that changes its ways is found out.
+ *
+ * It takes several phases, for while a task is kept nothing is learnt: a program
+ * that encrypts something, asks for more, decrypts that and then computes for long
+ * has a short time after each long one. Times count by their length, up to a bound,
+ * since to keep a task over a long one costs as much as a hundred moves.
  *
  * All times are those for which the task ran: asleep it is in nobody's way.
  */
@@ -22,13 +27,30 @@
 
 #include "arithmetic.bpf.h"
 
-/* One long time shall not make many short ones forgotten. */
-#define LONG_ENOUGH 4
+/* By so much more than what is worthwhile one long time counts. */
+#define LONG_ENOUGH 16
+/* So many phases tell whether the way of the task is to alternate quickly. */
+#define TRIES 8
 
 static __always_inline bool is_worthwhile(const struct avx_phase *phase,
 					  const struct avx_policy *policy)
 {
-	return !phase->ended || phase->scalar >= policy->worthwhile_ns;
+	return phase->scalar >= policy->worthwhile_ns;
+}
+
+/* For how long the phase that begins is kept open, after a time that was scalar. */
+static __always_inline void learn_to_keep(struct avx_phase *phase, const struct avx_policy *policy)
+{
+	phase->keep = 0;
+	if (is_worthwhile(phase, policy)) {
+		phase->tries = 0;
+		phase->patience = 0;
+	} else if (++phase->tries >= TRIES) {
+		phase->tries = 0;
+		phase->patience = at_most(4 * phase->patience + policy->worthwhile_ns,
+					  policy->retry_max_ns);
+		phase->keep = phase->patience;
+	}
 }
 
 /* The task needs wide vectors, having run for @ran, and is an AVX task from now on. */
@@ -38,14 +60,11 @@ static __always_inline void phase_begins(struct avx_phase *phase, const struct a
 	if (phase->ended) {
 		u64 scalar = at_most(since(phase->ended, ran), LONG_ENOUGH * policy->worthwhile_ns);
 
-		phase->scalar = moving_average(phase->scalar, scalar, AVX_WHOLE / 4);
-		phase->keep = is_worthwhile(phase, policy)
-				      ? 0
-				      : at_most(2 * phase->keep + policy->worthwhile_ns,
-						policy->retry_max_ns);
+		phase->scalar = moving_average(phase->scalar, scalar, AVX_WHOLE / TRIES);
+		learn_to_keep(phase, policy);
 	} else {
 		/* As long as nothing is known, it is taken to be worthwhile. */
-		phase->scalar = LONG_ENOUGH * policy->worthwhile_ns;
+		phase->scalar = 2 * policy->worthwhile_ns;
 	}
 	phase->began = ran;
 	phase->used = ran;
