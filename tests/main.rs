@@ -32,6 +32,8 @@ enum Tool {
     Bench(tools::bench::Arguments),
     /// Show which functions of the kernel a workload spends its instructions in
     Profile(tools::profile::Arguments),
+    /// Record a web server and write it as a workload of the simulator
+    Record(tools::record::Arguments),
     /// Run for long what the tests run for short; write target/soak/results.json
     Soak(tools::soak::Arguments),
     /// Write docs/figures.md from the last measurements
@@ -75,6 +77,7 @@ fn start(tool: Tool) -> Result<ExitCode> {
         Tool::Boot(arguments) => tools::boot::boot(&arguments),
         Tool::Bench(arguments) => tools::bench::bench(&arguments),
         Tool::Profile(arguments) => tools::profile::profile(&arguments),
+        Tool::Record(arguments) => tools::record::record(&arguments),
         Tool::Soak(arguments) => tools::soak::soak(&arguments),
         Tool::Figures => tools::figures::write(),
         Tool::Mutants(arguments) => tools::mutants::run(&arguments),

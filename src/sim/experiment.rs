@@ -88,6 +88,7 @@ pub fn begun(
     for (program, (group, inboxes)) in (0..).zip(workload.groups.iter().zip(&channels)) {
         let script = Rc::new(Script {
             steps: group.steps.clone(),
+            begin: group.begin,
             phases: phases.clone(),
             rounds: group.rounds,
             has_avx512: variant.has_avx512,

@@ -23,6 +23,7 @@ pub mod record;
 pub mod report;
 mod steps;
 pub mod sweep;
+pub mod trace;
 // It asks the agent for what the fuzzer has not.
 #[cfg(not(feature = "fuzz"))]
 pub mod unfairness;

@@ -30,6 +30,17 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Kind; 5] =
         [Kind::Scalar, Kind::Light256, Kind::Heavy256, Kind::Light512, Kind::Heavy512];
+
+    /// As workloads have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Scalar => "scalar",
+            Kind::Light256 => "light256",
+            Kind::Heavy256 => "heavy256",
+            Kind::Light512 => "light512",
+            Kind::Heavy512 => "heavy512",
+        }
+    }
 }
 
 /// Permission for wide vectors. The clock gets lower from each to the next.

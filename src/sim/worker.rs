@@ -10,7 +10,7 @@ use rand_pcg::rand_core::SeedableRng;
 use super::channels::Channel;
 use super::program::{Program, Source, Step};
 use super::record::SharedRecord;
-use super::workload::{Length, What, Workload};
+use super::workload::{Begin, Length, What, Workload};
 
 /// When phases begin, by the machine's clock.
 #[derive(Clone, Debug)]
@@ -33,6 +33,7 @@ impl Phases {
 /// What all threads of a group have in common.
 pub struct Script {
     pub steps: Vec<super::workload::Step>,
+    pub begin: Begin,
     pub phases: Phases,
     pub rounds: Option<u64>,
     pub has_avx512: bool,
@@ -63,13 +64,17 @@ pub struct Worker {
 
 impl Worker {
     pub fn new(script: Rc<Script>, seed: u64, inbox: Option<Channel>) -> Self {
-        let random = Pcg64::seed_from_u64(seed);
+        let mut random = Pcg64::seed_from_u64(seed);
         let ends_before = script.rounds;
+        let at = match script.begin {
+            Begin::First => 0,
+            Begin::Anywhere => any_of(script.steps.len(), &mut random),
+        };
         Self {
             script,
             random,
             inbox,
-            at: 0,
+            at,
             round: 0,
             ends_before,
             since: None,
@@ -156,6 +161,11 @@ impl Program for Worker {
     }
 }
 
+fn any_of(several: usize, random: &mut Pcg64) -> usize {
+    let share: f64 = StandardUniform.sample(random);
+    ((share * several as f64) as usize).min(several.saturating_sub(1))
+}
+
 /// Requests that arrive at random, however many wait.
 pub struct Poisson {
     phases: Phases,
@@ -208,10 +218,7 @@ impl Source for Poisson {
         let time = self.next_time()?;
         let chosen = match self.channels.len() {
             1 => 0,
-            several => {
-                let share: f64 = StandardUniform.sample(&mut self.random);
-                ((share * several as f64) as usize).min(several - 1)
-            }
+            several => any_of(several, &mut self.random),
         };
         self.channels.get(chosen).map(|channel| (time, *channel))
     }

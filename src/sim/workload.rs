@@ -15,13 +15,14 @@ use super::model::{Kind, Licence, Model};
 use super::workload_file;
 
 /// Those that come with the program, by name.
-const OWN: [(&str, &str); 16] = [
+const OWN: [(&str, &str); 17] = [
     ("fair-build", include_str!("workloads/fair-build.toml")),
     ("fair-compute", include_str!("workloads/fair-compute.toml")),
     ("fair-pipeline", include_str!("workloads/fair-pipeline.toml")),
     ("fair-server", include_str!("workloads/fair-server.toml")),
     ("nginx", include_str!("workloads/nginx.toml")),
     ("nginx-low", include_str!("workloads/nginx-low.toml")),
+    ("nginx-recorded", include_str!("workloads/nginx-recorded.toml")),
     ("primes-1-100", include_str!("workloads/primes-1-100.toml")),
     ("primes-50-50", include_str!("workloads/primes-50-50.toml")),
     ("steps", include_str!("workloads/steps.toml")),
@@ -60,6 +61,7 @@ pub struct Group {
     pub footprint: Footprint,
     pub queue: Queue,
     pub arrivals: Option<Arrivals>,
+    pub begin: Begin,
     pub steps: Vec<Step>,
 }
 
@@ -88,6 +90,16 @@ pub enum Queue {
     Each,
     #[default]
     Shared,
+}
+
+/// With which step a thread begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Begin {
+    #[default]
+    First,
+    /// By chance, so that threads which always do the same do not do it at once.
+    Anywhere,
 }
 
 /// Of requests, for each phase.

@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use super::caches::{Footprint, LINE_BYTES};
 use super::model::Kind;
-use super::workload::{Arrivals, Form, Group, Length, Per, Process, Queue, Step, What, Workload};
+use super::workload::{Arrivals, Begin, Form, Group, Length, Per, Process, Queue, Step, What, Workload};
 
 const US: f64 = 1000.0;
 const SECOND: f64 = 1e9;
@@ -52,6 +52,8 @@ struct FileGroup {
     #[serde(default)]
     queue: Queue,
     arrivals: Option<Spanned<FileArrivals>>,
+    #[serde(default)]
+    begin: Begin,
     steps: Vec<Spanned<FileStep>>,
 }
 
@@ -203,6 +205,7 @@ impl Reader<'_> {
             footprint: self.placed(span.clone(), footprint(file.code_kib, file.data_kib))?,
             queue: file.queue,
             arrivals,
+            begin: file.begin,
             steps,
         };
         self.placed(span, sensible(&group))?;

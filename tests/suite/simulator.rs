@@ -4,11 +4,14 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use toml::Value;
 
+use super::avx::costs::SCALAR_LIBRARY;
+use super::avx::{WIDE, phases_guest, user_rows};
 use super::{Test, scheduler_program};
 use crate::ensure_eq;
-use crate::vm::in_repository;
+use crate::vm::{Bochs, Flavour, in_repository};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -25,6 +28,11 @@ pub const TESTS: &[Test] = &[
         name: "simulator::a_sweep_tries_other_parameters_and_policies",
         budget_s: 30,
         body: a_sweep_tries_other_parameters_and_policies,
+    },
+    Test {
+        name: "simulator::what_a_program_did_is_read_from_its_trace",
+        budget_s: 40,
+        body: what_a_program_did_is_read_from_its_trace,
     },
     Test {
         name: "simulator::its_documentation_shows_what_it_prints",
@@ -133,6 +141,51 @@ fn a_sweep_tries_other_parameters_and_policies() -> Result<()> {
     let [default, best, ratio] = ["/default/work", "/best/work", "/default_by_best"]
         .map(|name| best[0].pointer(name).and_then(serde_json::Value::as_f64).unwrap_or(0.0));
     ensure!(best > 0.0 && (default / best - ratio).abs() < 1e-9, "{default} {best} {ratio}");
+    Ok(())
+}
+
+/// As tests/avx/phases.c has it, with these rounds of so many iterations of a hundred instructions.
+const ROUNDS: usize = 30;
+const SCALAR_ITERATIONS: u64 = 500;
+const WIDE_ITERATIONS: u64 = 100;
+
+/// One program among others, whose instructions the emulator has counted as well.
+fn what_a_program_did_is_read_from_its_trace() -> Result<()> {
+    let outcome = phases_guest(Bochs::cpus(1).traces(), Flavour::Stock)?
+        .command(&format!(
+            "{SCALAR_LIBRARY}
+             oraclectl reset; oraclectl trace start
+             phases 1 {ROUNDS} {SCALAR_ITERATIONS} {WIDE_ITERATIONS} >/dev/null
+             oraclectl trace stop; oraclectl report"
+        ))
+        .boot()?;
+    let wide: u64 = user_rows(outcome.stdout(0)?)?.iter().map(|row| row.sum(&WIDE)).sum();
+    let dir = tempfile::tempdir()?;
+    let trace = dir.path().join("trace");
+    fs::write(&trace, outcome.host_file("oracle.trace")?)?;
+    let trace = trace.to_str().context("a path that is no text")?;
+    let workload: toml::Table = said(&["import", trace, "--mips=1"])?.parse()?;
+    let [group] = &workload["group"].as_array().context("no groups")?[..] else {
+        bail!("not one thread has used wide vectors: {workload}");
+    };
+    let steps = group["steps"].as_array().context("no steps")?;
+    let us_of = |kind: &str| -> Vec<f64> {
+        let is_it = |step: &&Value| step.get("work").and_then(Value::as_str) == Some(kind);
+        steps.iter().filter(is_it).filter_map(|step| step["us"].as_float()).collect()
+    };
+
+    // One in two of its wide instructions multiplies, which is heavy. Two of each iteration are
+    // those of the loop, and ticks come between some.
+    let bursts = us_of("heavy512");
+    ensure!((ROUNDS..ROUNDS + 20).contains(&bursts.len()), "{bursts:?}");
+    let loops = ROUNDS as u64 * 2 * WIDE_ITERATIONS;
+    let expected = (wide + loops) as f64;
+    ensure!((bursts.iter().sum::<f64>() / expected - 1.0).abs() < 0.01, "{bursts:?}, {wide}");
+    // A round is what is between two bursts, with a system call, and ticks now and then.
+    let long = us_of("scalar").into_iter().filter(|us| *us >= 100.0 * SCALAR_ITERATIONS as f64);
+    ensure!((ROUNDS..ROUNDS + 5).contains(&long.count()), "{:?}", us_of("scalar"));
+    let calls = steps.iter().filter(|step| step.as_str() == Some("syscall")).count();
+    ensure!((ROUNDS..ROUNDS + 20).contains(&calls), "{calls} system calls");
     Ok(())
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `cargo rig boot`: one command in a guest, to look around.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::suite::hiding::with_force;
@@ -38,6 +39,9 @@ pub struct Arguments {
     /// Give Bochs the clock of a server: twenty times the instructions in a second
     #[arg(long)]
     servers_pace: bool,
+    /// Bochs: keep what `oraclectl trace` tells between its start and stop in this file
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Seconds after which the guest is given up
     #[arg(long, default_value_t = 600)]
     limit: u64,
@@ -85,13 +89,21 @@ fn qemu(arguments: &Arguments) -> Result<Qemu> {
     })
 }
 
+fn bochs(arguments: &Arguments) -> Bochs {
+    let mut machine = Bochs::cpus(arguments.cpus);
+    if arguments.servers_pace {
+        machine = machine.at_a_servers_pace();
+    }
+    if arguments.trace.is_some() {
+        machine = machine.traces();
+    }
+    machine
+}
+
 pub fn boot(arguments: &Arguments) -> Result<ExitCode> {
     let machine: Machine = match arguments.machine {
         MachineName::Qemu => qemu(arguments)?.into(),
-        MachineName::Bochs if arguments.servers_pace => {
-            Bochs::cpus(arguments.cpus).at_a_servers_pace().into()
-        }
-        MachineName::Bochs => Bochs::cpus(arguments.cpus).into(),
+        MachineName::Bochs => bochs(arguments).into(),
     };
     let is_bochs = matches!(machine, Machine::Bochs(_));
     let mut guest = Guest::new(machine, arguments.kernel.flavour()).program(&scheduler_program()?);
@@ -107,6 +119,10 @@ pub fn boot(arguments: &Arguments) -> Result<ExitCode> {
     }
     let outcome =
         guest.command(&arguments.command.join(" ")).limit(arguments.limit).streams().boot()?;
+    if let Some(file) = &arguments.trace {
+        fs::write(file, outcome.host_file("oracle.trace")?)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
     let result = &outcome.commands[0];
     eprintln!(
         "rig: status {}; {:.2} s by the guest's clock; booted in {:.1} s, {:.1} s in all",

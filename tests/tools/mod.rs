@@ -11,6 +11,7 @@ mod modelled;
 pub mod mutants;
 pub mod prepare;
 pub mod profile;
+pub mod record;
 pub mod results;
 pub mod run;
 pub mod soak;

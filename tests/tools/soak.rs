@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::results::{Figure, Results};
 use crate::suite::hiding::{registers, selftests};
-use crate::suite::{crowd, hotplug, stress};
+use crate::suite::{agent, crowd, hotplug, stress};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -20,6 +20,9 @@ pub struct Arguments {
     /// Times that all registers are checked while AVX-512 is hidden, in each mode
     #[arg(long, default_value_t = 26_000, value_parser = clap::value_parser!(u64).range(1..))]
     cycles: u64,
+    /// Agents that are killed at any moment, where AVX-512 is hidden
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    kills: u32,
     /// Only figures whose name begins so
     #[arg(long, default_value = "")]
     only: String,
@@ -35,7 +38,7 @@ struct Run {
 }
 
 fn runs(arguments: &Arguments) -> Vec<Run> {
-    let &Arguments { minutes, rounds, cycles, .. } = arguments;
+    let &Arguments { minutes, rounds, cycles, kills, .. } = arguments;
     vec![
         Run {
             name: "soak.stress_minutes",
@@ -62,6 +65,14 @@ fn runs(arguments: &Arguments) -> Vec<Run> {
             unit: "guest seconds",
             bar: "all where they may be".to_owned(),
             run: Box::new(|| crowd::on_sixty_four_cpus(10).map(|()| 10.0)),
+        },
+        Run {
+            name: "agent.killed_while_hidden",
+            unit: "agents",
+            bar: "all visible afterwards".to_owned(),
+            run: Box::new(move || {
+                agent::killed_while_hidden(kills as usize).map(|()| f64::from(kills))
+            }),
         },
         Run {
             name: "patch.cycles_checked",
@@ -113,6 +124,6 @@ pub fn soak(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn command_line(arguments: &Arguments) -> String {
-    let Arguments { minutes, rounds, cycles, .. } = arguments;
-    format!("--minutes {minutes} --rounds {rounds} --cycles {cycles}")
+    let Arguments { minutes, rounds, cycles, kills, .. } = arguments;
+    format!("--minutes {minutes} --rounds {rounds} --cycles {cycles} --kills {kills}")
 }

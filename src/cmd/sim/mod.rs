@@ -2,6 +2,7 @@
 //! `sim`: policies side by side, on a machine that is a model.
 
 mod fairness;
+mod import;
 mod jobs;
 mod list;
 mod machine;
@@ -36,6 +37,8 @@ enum Command {
     List,
     /// Run a workload under several policies.
     Run(run::Options),
+    /// Make a workload of a trace of real programs.
+    Import(import::Options),
     /// Show how unfairly a machine is shared whose clocks some programs lower.
     Fairness(fairness::Options),
     /// Run workloads many times, with other parameters or policies.
@@ -62,6 +65,7 @@ pub fn run(options: &Options) -> Result<()> {
     match &options.command {
         Some(Command::List) => list::run(),
         Some(Command::Run(options)) => run::run(options),
+        Some(Command::Import(options)) => import::run(options),
         Some(Command::Fairness(options)) => fairness::run(options),
         Some(Command::Sweep(command)) => sweep::run(command),
         None => compare(&options.quick),

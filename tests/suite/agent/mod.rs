@@ -9,7 +9,8 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::counts::counts_of;
-use super::{Test, scheduler_guest, script};
+use super::hiding::lifetime::guest_with_module;
+use super::{Test, scheduler_guest, scheduler_program, script};
 use crate::ensure_eq;
 use crate::vm::{Flavour, Guest, Qemu, in_repository, program};
 
@@ -81,14 +82,15 @@ fn rude_crowds() -> Result<()> {
 }
 
 /// `ends CHECK...`: an agent is started for each line of /tmp/points, and ends at that moment: while
-/// it starts, runs, changes its policy or stops. After each of them the check has to succeed.
+/// it starts, or has begun (`is_at_work`) and runs, changes its policy or stops. After each of them
+/// the check has to succeed.
 const ENDS: &str = "
     change_policies() {
         while scx_avxspec policy use static && scx_avxspec policy use adaptive; do :; done
     }
     end_by_chance() {
         scx_avxspec $arguments >/dev/null 2>/tmp/agent.err & agent=$!
-        [ $2 = start ] || wait_until 60 is_enabled || fail \"$*: $(cat /tmp/agent.err)\"
+        [ $2 = start ] || wait_until 60 is_at_work || fail \"$*: $(cat /tmp/agent.err)\"
         changing=
         [ $2 = change ] && { change_policies >/dev/null 2>&1 & changing=$!; }
         [ $2 = stop ] && kill -TERM $agent
@@ -131,11 +133,10 @@ fn points(count: usize, seed: u64) -> String {
 }
 
 /// Ends so many agents by chance, in a guest that is ready for it.
-fn ended_by_chance(guest: Guest, count: usize, seed: u64, body: &str) -> Result<()> {
-    let points = points(count, seed);
+fn ended_by_chance(guest: Guest, count: usize, body: &str) -> Result<()> {
+    let points = points(count, 1);
     let outcome = guest
         .command(&script(&format!("cat >/tmp/points <<'END'\n{points}END\n{ENDS}\n{body}")))
-        .limit(900)
         .boot()?;
     let counts = counts_of(&outcome, 0)?;
     ensure_eq!((counts["points"], counts["status"]), (count as u64, 0));
@@ -143,13 +144,39 @@ fn ended_by_chance(guest: Guest, count: usize, seed: u64, body: &str) -> Result<
 }
 
 fn killed_at_any_moment() -> Result<()> {
-    let guest = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?;
+    let guest = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?.limit(900);
     let body = "
         arguments=--force
+        is_at_work() { is_enabled; }
         while :; do sleep 0.05; done & sleeper=$!
         ends all_progress $sleeper
         goes_on";
-    ended_by_chance(guest, 100, 1, body)
+    ended_by_chance(guest, 100, body)
+}
+
+/// The same beside a program from which AVX-512 is hidden between its phases; and each CPU is made to
+/// look as if it were hidden there when the scheduler ends. It is visible everywhere afterwards.
+pub fn killed_while_hidden(count: usize) -> Result<()> {
+    let guest = guest_with_module()?
+        .program(&scheduler_program()?)
+        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+        .limit(300 + 120 * count as u64);
+    let body = "
+        . /hiding.sh
+        insmod /hiding_test.ko || fail no module
+        arguments='--set sizing=static --set avx-cpus=1 --set only-where-it-pays=off'
+        is_at_work() { is_enabled && look_at_cpus && grep -qv hidden=0x0$ /tmp/cpus; }
+        is_visible() {
+            cpus_are_full && [ $(cat $module/reduced_after_stop) -eq 0 ] && all_progress $thread
+        }
+        phases 1 1000000000 2000 1000 & phases=$!
+        sleep 0.3
+        thread=$(ls /proc/$phases/task | tail -n 1)
+        ends is_visible
+        [ $(cat $module/reduced_at_stop) -gt 0 ] || fail no CPU was reduced
+        goes_on
+        kill $phases";
+    ended_by_chance(guest, count, body)
 }
 
 /// 64 CPUs of four nodes, of which the last core is an AVX core. A guest with so many would be busy

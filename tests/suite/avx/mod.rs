@@ -283,6 +283,11 @@ fn who_occupies_an_avx_core_is_read_from_a_trace() -> Result<()> {
     Ok(())
 }
 
+/// Which a server may show to whoever does not mind who signed it.
+pub const CERTIFICATE: &str =
+    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 \
+         -subj /CN=here -keyout /tmp/key.pem -out /tmp/certificate.pem 2>/dev/null";
+
 /// nginx as Debian has it, whose worker encrypts what it sends; the client decrypts it
 /// without AVX-512.
 fn nginx_serves_tls_from_avx_cores() -> Result<()> {
@@ -297,8 +302,7 @@ fn nginx_serves_tls_from_avx_cores() -> Result<()> {
                  curl --silent --insecure https://127.0.0.1/bin/busybox | sha256sum >&2
              }}
              ip link set lo up
-             openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 \
-                 -subj /CN=here -keyout /tmp/key.pem -out /tmp/certificate.pem 2>/dev/null
+             {CERTIFICATE}
              start_scheduler --set sizing=static --set avx-cpus=1
              ({WITH_AVX512}; exec nginx -c /tmp/nginx.conf) || fail nginx does not start
              sha256sum </bin/busybox >&2

@@ -43,7 +43,7 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// A guest with all that these tests need.
-pub(super) fn guest_with_module() -> Result<Guest> {
+pub fn guest_with_module() -> Result<Guest> {
     let module = Kernel::get(Flavour::Patched)?.module(
         &in_repository("tests/hiding"),
         "module",
@@ -60,7 +60,7 @@ pub(super) fn guest_with_module() -> Result<Guest> {
 }
 
 /// A script that begins with the libraries, and the module loaded.
-pub(super) fn hiding_script(body: &str) -> String {
+pub fn hiding_script(body: &str) -> String {
     script(&format!(". /hiding.sh\ninsmod /hiding_test.ko || exit 1\n{body}"))
 }
 
