@@ -16,8 +16,7 @@
 //! other, and some do not.
 //!
 //! Limits: footprints do not change. What a thread uses only once misses on every core alike and is
-//! part of its work. Nobody waits for bandwidth, and the last-level cache holds everything. A
-//! sibling gains nothing while a thread waits for memory.
+//! part of its work. Nobody waits for bandwidth, and the last-level cache holds everything.
 
 use std::collections::BTreeMap;
 

@@ -40,6 +40,9 @@ pub const COSTS: Costs = Costs {
     caches: caches::SKYLAKE,
 };
 
+/// Less than this is due to rounding.
+pub(super) const ALMOST_NOTHING: f64 = 1e-3;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// What is under way on a CPU is done, if its plan is still this one.
@@ -107,6 +110,8 @@ struct Cpu {
     rate: f64,
     loses: f64,
     running: Option<Task>,
+    /// As the hardware was told.
+    waits: bool,
     done: Work,
 }
 
@@ -434,7 +439,10 @@ impl<H: Hardware> Engine<H> {
     pub(super) fn execute(&mut self, cpu: u32) {
         let what = self.running(cpu).map(|(_, thread)| thread.executes().unwrap_or(Kind::Scalar));
         self.bring_up_to_date(cpu);
+        let waits = self.running(cpu).is_some_and(|(_, thread)| thread.stall_left > 0.0);
+        self.cpus[cpu as usize].waits = waits;
         self.hardware.run(cpu, what);
+        self.hardware.wait(cpu, waits);
         self.follow_rates();
         self.plan(cpu);
     }
@@ -467,6 +475,9 @@ impl<H: Hardware> Engine<H> {
             let stalled = passed.min(thread.stall_left);
             thread.stall_left -= stalled;
             passed -= stalled;
+            if thread.stall_left <= ALMOST_NOTHING {
+                thread.stall_left = 0.0;
+            }
         }
         let mut done = passed * rate;
         let in_kernel = done.min(thread.kernel_left);
@@ -486,12 +497,21 @@ impl<H: Hardware> Engine<H> {
         it.plan += 1;
         let (now, plan, rate) = (self.now, it.plan, self.hardware.rate(cpu));
         let Some((_, thread)) = self.running(cpu) else { return };
-        // The kernel's part and the step are one after the other.
-        let left = if thread.kernel_left > 0.0 { thread.kernel_left } else { thread.work_left };
+        // What it waits for, the kernel's part and the step are one after the other.
+        let ns = match (thread.stall_left, thread.kernel_left) {
+            (stall, _) if stall > 0.0 => stall,
+            (_, kernel) if kernel > 0.0 => kernel / rate,
+            _ => thread.work_left / rate,
+        };
         if rate > 0.0 {
-            let when = now + (thread.stall_left + left / rate).ceil() as u64;
-            self.at(when, Event::Done { cpu, plan });
+            self.at(now + ns.ceil() as u64, Event::Done { cpu, plan });
         }
+    }
+
+    /// What the hardware still takes for a wait is none any more.
+    pub(super) fn has_waited(&mut self, cpu: u32) -> bool {
+        let waits = self.cpus[cpu as usize].waits;
+        waits && self.running(cpu).is_some_and(|(_, thread)| thread.stall_left <= 0.0)
     }
 }
 

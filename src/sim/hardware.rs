@@ -41,6 +41,11 @@ impl Hardware for Modelled {
         self.changed.extend(changed.iter().map(|cpu| *cpu as u32));
     }
 
+    fn wait(&mut self, cpu: u32, waits: bool) {
+        let changed = self.machine.wait(cpu as usize, waits);
+        self.changed.extend(changed.iter().map(|cpu| *cpu as u32));
+    }
+
     fn rate(&self, cpu: u32) -> f64 {
         self.machine.rate(cpu as usize)
     }

@@ -8,12 +8,14 @@
 //! Mechanism: each core has a licence for wide vectors. Instructions that need a higher one make
 //! it ask; it is throttled meanwhile, stands still to change its clock, and keeps the licence for a
 //! while after the last such instruction. The clock depends on the licence and on the number of
-//! active cores. Siblings share their core's licence and clock. All numbers are in the model. Time
-//! only moves by `advance`; between two changes all rates are constant.
+//! active cores. Siblings share their core's licence and clock, and one has all of its core while the
+//! other waits for its caches. All numbers are in the model. Time only moves by `advance`; between
+//! two changes all rates are constant.
 //!
 //! Limits: a model, not a measurement. Left out are
 //! - the density of heavy instructions: the first one counts;
 //! - that 256-bit units wake up slowly: light 256-bit instructions cost nothing;
+//! - that who waits still has its part of the core's buffers;
 //! - limits by power, current and heat, and clocks that the operating system chooses;
 //! - that the end of a hold is noticed some microseconds late, so that a burst right after it is
 //!   answered by a halt up and another one down;
@@ -79,6 +81,8 @@ impl Topology {
 struct Cpu {
     core: usize,
     runs: Option<Kind>,
+    /// For its caches, if it runs.
+    waits: bool,
     /// As last reported.
     rate: f64,
 }
@@ -89,6 +93,8 @@ struct Core {
     /// Of `Machine::by_core`.
     cpus: Range<usize>,
     busy_cpus: u32,
+    /// Of these.
+    waiting_cpus: u32,
     idle_since: u64,
     is_active: bool,
     clock: Clock,
@@ -142,7 +148,7 @@ impl Machine {
         let mut machine = Self {
             model: model.clone(),
             now: 0,
-            cpus: places.iter().map(|_| Cpu { core: 0, runs: None, rate: 0.0 }).collect(),
+            cpus: places.iter().map(|_| Cpu { core: 0, runs: None, waits: false, rate: 0.0 }).collect(),
             cores: Vec::with_capacity(members.len()),
             sockets: Vec::new(),
             by_core: Vec::with_capacity(places.len()),
@@ -172,6 +178,7 @@ impl Machine {
                 socket: self.sockets.len(),
                 cpus: start..self.by_core.len(),
                 busy_cpus: 0,
+                waiting_cpus: 0,
                 idle_since: 0,
                 is_active: false,
                 clock: Clock::new(&self.model),
@@ -233,6 +240,9 @@ impl Machine {
         let index = state.core;
         let was_busy = state.runs.is_some();
         state.runs = what;
+        if what.is_none() {
+            self.set_waiting(cpu, false);
+        }
         self.book(index);
         if was_busy != what.is_some() {
             self.count_busy(index, what.is_some());
@@ -243,6 +253,28 @@ impl Machine {
         core.clock.set_demand(self.now, demand);
         self.look_at(index);
         self.report()
+    }
+
+    /// What runs on `cpu` waits for its caches, or no longer does. The result is as that of `run`.
+    pub fn wait(&mut self, cpu: usize, waits: bool) -> &[usize] {
+        self.changed.clear();
+        let runs = self.cpus.get(cpu).is_some_and(|state| state.runs.is_some());
+        if runs && self.set_waiting(cpu, waits) {
+            self.touched.push(self.cpus[cpu].core);
+        }
+        self.report()
+    }
+
+    /// Whether that is new.
+    fn set_waiting(&mut self, cpu: usize, waits: bool) -> bool {
+        let is_new = std::mem::replace(&mut self.cpus[cpu].waits, waits) != waits;
+        let waiting = &mut self.cores[self.cpus[cpu].core].waiting_cpus;
+        match (is_new, waits) {
+            (true, true) => *waiting += 1,
+            (true, false) => *waiting -= 1,
+            (false, _) => {}
+        }
+        is_new
     }
 
     /// Goes on to `to`, which should not be beyond `next_change`, for rates may be others in
@@ -360,7 +392,9 @@ impl Machine {
             return 0.0;
         }
         let clock = f64::from(core.clock.mhz()) / f64::from(self.model.top_mhz().max(1));
-        clock * core.clock.dispatch(&self.model) * self.share(core.busy_cpus)
+        // Who waits leaves the core to the others, until it goes on.
+        let others = core.waiting_cpus - u32::from(cpu.waits);
+        clock * core.clock.dispatch(&self.model) * self.share(core.busy_cpus - others)
     }
 
     /// Of a core, for each of its CPUs that run. More than two get as much together as two.

@@ -259,6 +259,27 @@ fn siblings_share_the_core_and_its_licence() {
     assert_eq!(bench.machine.licence(1), Licence::L0);
 }
 
+#[test]
+fn who_waits_for_its_caches_leaves_the_core_to_its_sibling() {
+    let mut bench = Bench::new(&model("xeon-w-2104"), Topology::regular(1, 1, 2, 2));
+    bench.run(0, Kind::Scalar);
+    bench.run(2, Kind::Scalar);
+    assert_eq!(bench.machine.wait(2, true), [0]);
+    assert_eq!((bench.machine.rate(0), bench.machine.rate(2)), (1.0, 0.6));
+    assert_eq!(bench.machine.wait(2, true), [0usize; 0]);
+    bench.machine.wait(0, true);
+    assert_eq!((bench.machine.rate(0), bench.machine.rate(2)), (1.0, 1.0));
+    assert_eq!(bench.machine.wait(2, false), [0]);
+    bench.idle(0);
+    // Whoever comes has nothing to wait for yet, and an idle CPU never has.
+    bench.run(0, Kind::Scalar);
+    bench.machine.wait(1, true);
+    bench.run(3, Kind::Scalar);
+    for (cpu, rate) in [(0, 0.6), (2, 0.6), (1, 0.0), (3, 1.0)] {
+        assert_eq!(bench.machine.rate(cpu), rate, "CPU {cpu}");
+    }
+}
+
 /// On a socket of the Xeon Gold 6130 the clock drops with the third active core.
 #[test]
 fn the_third_active_core_halts_the_others() {

@@ -58,7 +58,9 @@ pub fn all(setup: &Setup) -> Vec<Parameter> {
         parameter(
             "what a thread does while its sibling runs too",
             model.smt_share.to_string(),
-            "an assumption: two siblings together do 1.2 times the work of one".to_owned(),
+            "an assumption: two siblings together do 1.2 times the work of one, which has all of \
+             its core while the other waits for its caches"
+                .to_owned(),
         ),
         parameter("move: a switch, in the kernel", us(costs.switch), measured.to_owned()),
         parameter("a fault", us(costs.fault), measured.to_owned()),

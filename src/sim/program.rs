@@ -96,6 +96,8 @@ pub struct Home {
 pub trait Hardware {
     /// From now on the CPU executes this, or idles.
     fn run(&mut self, cpu: u32, what: Option<Kind>);
+    /// What runs there waits for its caches, or no longer does.
+    fn wait(&mut self, _cpu: u32, _waits: bool) {}
     /// Work done in a nanosecond.
     fn rate(&self, cpu: u32) -> f64;
     /// The share of its speed that a CPU loses to licences.

@@ -2,17 +2,18 @@
 //! What programs do, step by step.
 
 use super::channels::Channel;
-use super::engine::{Engine, Event, Thread};
+use super::engine::{ALMOST_NOTHING, Engine, Event, Thread};
 use super::kernel::Task;
 use super::program::{Hardware, Step, code_of, is_wide};
-
-/// Less than this is due to rounding.
-const ALMOST_NOTHING: f64 = 1e-3;
 
 impl<H: Hardware> Engine<H> {
     /// What was under way on the CPU is done.
     pub(super) fn go_on(&mut self, cpu: u32) {
         self.bring_up_to_date(cpu);
+        if self.has_waited(cpu) {
+            self.execute(cpu);
+            return;
+        }
         while let Some(task) = self.take_step(cpu) {
             if self.kernel.current(cpu) != Some(task) {
                 return;

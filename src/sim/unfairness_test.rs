@@ -129,7 +129,7 @@ fn beside_scalar_programs(steps: &str) -> Setup {
          [[group]]\nname = \"computes\"\nthreads = 2\nper = \"cpu\"\n\
          steps = [{{ work = \"scalar\", us = 500 }}, \"done\", {{ do = \"syscall\", every = 20 }}]\n"
     );
-    setup(workload_file::read("a test", &text).unwrap(), 2)
+    setup(workload_file::read("a test", &text).unwrap(), 6)
 }
 
 #[test]
