@@ -47,8 +47,8 @@ static __always_inline void learn_to_keep(struct avx_phase *phase, const struct 
 		phase->patience = 0;
 	} else if (++phase->tries >= TRIES) {
 		phase->tries = 0;
-		phase->patience = at_most(4 * phase->patience + policy->worthwhile_ns,
-					  policy->retry_max_ns);
+		phase->patience =
+			at_most(4 * phase->patience + policy->worthwhile_ns, policy->retry_max_ns);
 		phase->keep = phase->patience;
 	}
 }

@@ -148,7 +148,10 @@ impl Machine {
         let mut machine = Self {
             model: model.clone(),
             now: 0,
-            cpus: places.iter().map(|_| Cpu { core: 0, runs: None, waits: false, rate: 0.0 }).collect(),
+            cpus: places
+                .iter()
+                .map(|_| Cpu { core: 0, runs: None, waits: false, rate: 0.0 })
+                .collect(),
             cores: Vec::with_capacity(members.len()),
             sockets: Vec::new(),
             by_core: Vec::with_capacity(places.len()),

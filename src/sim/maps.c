@@ -64,18 +64,35 @@ void sim_maps_reset(void)
 		all_maps = it->next;
 		free(it->data);
 		free(it->keys);
+		free(it->homes);
 		free(it);
 	}
 	nr_slots = 0;
 	ring_read = ring_written;
 }
 
+/* There is always an empty one. */
+#define HOMES (2 * SIM_ENTRIES_MAX)
+
+/* Where the key is noted, or would be: as in the kernel, not the later the more there are. */
+static u32 *home_of_key(struct sim_map *it, const void *key, u32 key_size)
+{
+	const u8 *bytes = key;
+	u32 hash = 0, *home;
+
+	for (u32 n = 0; n < key_size; n++)
+		hash = 31 * hash + bytes[n];
+	do
+		home = &it->homes[hash++ % HOMES];
+	while (*home && memcmp(it->keys + (size_t)(*home - 1) * key_size, key, key_size));
+	return home;
+}
+
 static void *lookup_hash(struct sim_map *it, const void *key, u32 key_size)
 {
-	for (u32 n = 0; n < it->entries; n++)
-		if (!memcmp(it->keys + (size_t)n * key_size, key, key_size))
-			return it->data + (size_t)n * it->value_size;
-	return NULL;
+	u32 home = *home_of_key(it, key, key_size);
+
+	return home ? it->data + (size_t)(home - 1) * it->value_size : NULL;
 }
 
 void *sim_map_lookup_slowly(void *map, u32 type, const void *key, u32 key_size, u32 value_size,
@@ -102,12 +119,14 @@ long sim_map_update(void *map, const void *key, u32 key_size, const void *value,
 	if (!it) {
 		it = new_map(map, value_size, SIM_ENTRIES_MAX);
 		it->keys = calloc(SIM_ENTRIES_MAX, key_size);
+		it->homes = calloc(HOMES, sizeof(*it->homes));
 	}
-	if (!it->keys || it->entries == SIM_ENTRIES_MAX)
+	if (!it->keys || !it->homes || it->entries == SIM_ENTRIES_MAX)
 		return -ENOSPC;
 	memcpy(it->keys + (size_t)it->entries * key_size, key, key_size);
 	memcpy(it->data + (size_t)it->entries * value_size, value, value_size);
 	it->entries++;
+	*home_of_key(it, key, key_size) = it->entries;
 	return 0;
 }
 

@@ -112,6 +112,17 @@ impl Score {
     }
 }
 
+/// What the group that gains the least by one policy does under it, by what it does under the other:
+/// more than 1 means that all do more.
+pub fn gain_of_all(one: &Outcome, other: &Outcome) -> f64 {
+    let pairs = one.groups.iter().zip(&other.groups);
+    let counted = pairs.filter(|(_, other)| other.requests_per_s > 0.0);
+    counted
+        .map(|(one, other)| one.requests_per_s / other.requests_per_s)
+        .min_by(f64::total_cmp)
+        .unwrap_or(1.0)
+}
+
 /// Groups that do nothing without AVX-512 either do not count.
 fn balance(done: &[f64], whole: &[f64]) -> f64 {
     let counted = done.iter().zip(whole).filter(|(_, whole)| **whole > 0.0);
@@ -132,6 +143,8 @@ pub struct Best {
     /// What the default policy does, by the best.
     pub default_by_best: f64,
     pub default_by_best_balance: f64,
+    /// How much of what a partition does that is better for every group of threads.
+    pub default_by_best_for_all: f64,
     /// Of all that were tried, the best ones first.
     pub tried: Vec<Tried>,
 }
@@ -142,8 +155,14 @@ pub struct Tried {
     pub settings: Vec<String>,
 }
 
-/// From what the default policy and the policies tried have done.
-pub fn best(workload: &str, default: Score, tried: &[(Vec<String>, Score)]) -> Best {
+/// From what the default policy and the policies tried have done, and the most that any of these
+/// gains for all groups of threads.
+pub fn best(
+    workload: &str,
+    default: Score,
+    tried: &[(Vec<String>, Score)],
+    most_for_all: f64,
+) -> Best {
     let by = |done: f64, whole: f64| if whole > 0.0 { done / whole } else { 0.0 };
     let mut tried: Vec<Tried> = tried
         .iter()
@@ -169,6 +188,7 @@ pub fn best(workload: &str, default: Score, tried: &[(Vec<String>, Score)]) -> B
         balanced_settings: settings(balanced),
         default_by_best: by(default.work, best.work),
         default_by_best_balance: by(default.balance, best.balance),
+        default_by_best_for_all: by(1.0, most_for_all),
         tried,
     }
 }
@@ -201,11 +221,12 @@ mod tests {
         let score = |work, balance| Score { work, balance };
         let named = |name: &str| vec![name.to_owned()];
         let tried = [(named("a"), score(0.5, 0.9)), (named("b"), score(0.8, 0.3))];
-        let best = best("w", score(0.6, 0.45), &tried);
+        let best = best("w", score(0.6, 0.45), &tried, 1.25);
         assert_eq!((best.settings, best.balanced_settings), (named("b"), named("a")));
         assert_eq!(best.best, score(0.8, 0.9));
         assert!((best.default_by_best - 0.75).abs() < 1e-9);
         assert!((best.default_by_best_balance - 0.5).abs() < 1e-9);
+        assert!((best.default_by_best_for_all - 0.8).abs() < 1e-9);
     }
 
     #[test]

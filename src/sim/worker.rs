@@ -70,17 +70,7 @@ impl Worker {
             Begin::First => 0,
             Begin::Anywhere => any_of(script.steps.len(), &mut random),
         };
-        Self {
-            script,
-            random,
-            inbox,
-            at,
-            round: 0,
-            ends_before,
-            since: None,
-            sent: 0,
-            uses: 1.0,
-        }
+        Self { script, random, inbox, at, round: 0, ends_before, since: None, sent: 0, uses: 1.0 }
     }
 
     fn go_on(&mut self) {

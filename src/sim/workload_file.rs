@@ -12,7 +12,9 @@ use toml::Spanned;
 
 use super::caches::{Footprint, LINE_BYTES};
 use super::model::Kind;
-use super::workload::{Arrivals, Begin, Form, Group, Length, Per, Process, Queue, Step, What, Workload};
+use super::workload::{
+    Arrivals, Begin, Form, Group, Length, Per, Process, Queue, Step, What, Workload,
+};
 
 const US: f64 = 1000.0;
 const SECOND: f64 = 1e9;

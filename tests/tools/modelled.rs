@@ -75,6 +75,30 @@ pub const BENCHES: &[Bench] = &[
         measure: || vs_best_static("/default_by_best_balance"),
     },
     Bench {
+        name: "sim.vs_best_static_for_all",
+        unit: "of the best, modelled",
+        bar: Bar::AtLeast(0.995),
+        measure: || vs_best_static("/default_by_best_for_all"),
+    },
+    Bench {
+        name: "sim.nginx_recorded_default",
+        unit: "of scalar, modelled",
+        bar: Bar::Any,
+        measure: || ratio(&["run", "nginx-recorded"], "default", "off", "/work"),
+    },
+    Bench {
+        name: "sim.nginx_recorded_unmitigated",
+        unit: "of scalar, modelled",
+        bar: Bar::Any,
+        measure: || ratio(&["run", "nginx-recorded"], "alone", "off", "/work"),
+    },
+    Bench {
+        name: "sim.nginx_published_policy",
+        unit: "of scalar, modelled",
+        bar: Bar::Within(0.982, 1.002),
+        measure: || ratio(&["run", "nginx"], "static", "off", "/work"),
+    },
+    Bench {
         name: "sim.role_changes_10s",
         unit: "in 10 s after 30 s, modelled",
         bar: Bar::AtMost(1.0),
@@ -218,7 +242,11 @@ pub const BENCHES: &[Bench] = &[
 const LOW_LOAD: &[&str] = &["run", "nginx-low", "--seconds=20"];
 
 /// Workloads that are to be done as fast as can be.
-const FULL_LOAD: [&str; 5] = ["nginx", "x264", "x264-nginx", "x265-nginx", "x265-parsec"];
+const FULL_LOAD: [&str; 6] =
+    ["nginx", "nginx-recorded", "x264", "x264-nginx", "x265-nginx", "x265-parsec"];
+
+/// So long that what the default policy has to learn first does not count for much.
+const LEARNT: &str = "--seconds=5";
 
 /// The published test: 16 cores of a Gold 6130, with the hold of 2 ms that was published then, and
 /// an encoder beside other programs. The scheduler knows how long it is.
@@ -306,7 +334,7 @@ fn vs_best_static(what: &str) -> Result<f64> {
 }
 
 fn partitions() -> Result<Vec<Value>> {
-    let found = once(&[&["sweep", "static"], &FULL_LOAD[..]].concat())?;
+    let found = once(&[&["sweep", "static", LEARNT], &FULL_LOAD[..]].concat())?;
     Ok(found.as_array().context("no workloads")?.clone())
 }
 

@@ -181,9 +181,15 @@ pub static KNOBS: &[Knob] = &[
         "worthwhile",
         worthwhile_ns,
         Time(0..=100 * MS),
-        "a task that is back sooner is better left where it is, with return=adaptive"
+        "a task that is back sooner, on average over some phases, is better left where it is, \
+         with return=adaptive"
     ),
-    knob!("retry-max", retry_max_ns, Time(MS..=10 * S), "... and tried again after this"),
+    knob!(
+        "retry-max",
+        retry_max_ns,
+        Time(MS..=10 * S),
+        "... and tried again after this at the latest"
+    ),
     knob!(
         "backoff-min",
         backoff_min_ns,

@@ -11,6 +11,7 @@ use super::jobs;
 use super::machine::Machine;
 use super::run::variants;
 use crate::cmd::{print, print_json};
+use crate::sim::outcome::Outcome;
 use crate::sim::sweep::{self, Best, Score, Spread};
 use crate::sim::workload::Workload;
 
@@ -185,9 +186,12 @@ fn best(common: &Common, workload: &str) -> Result<Best> {
         bail!("a policy is missing");
     };
     ensure!(off.work > 0.0, "{workload}: nothing was done: simulate for longer");
-    let scores = others.iter().filter_map(|other| Some(Score::of(other.named("set")?, off)));
+    let outcomes: Vec<&Outcome> = others.iter().filter_map(|other| other.named("set")).collect();
+    let scores = outcomes.iter().map(|outcome| Score::of(outcome, off));
     let tried: Vec<(Vec<String>, Score)> = partitions.into_iter().zip(scores).collect();
-    Ok(sweep::best(workload, Score::of(default, off), &tried))
+    let gains = outcomes.iter().map(|outcome| sweep::gain_of_all(outcome, default));
+    let most_for_all = gains.max_by(f64::total_cmp).context("no partition fits the machine")?;
+    Ok(sweep::best(workload, Score::of(default, off), &tried, most_for_all))
 }
 
 fn static_table(best: &Best) -> Result<String> {
@@ -205,7 +209,10 @@ fn static_table(best: &Best) -> Result<String> {
         write_score(&mut text, it.score, &it.settings.join(" "))?;
     }
     let (work, balance) = (best.default_by_best, best.default_by_best_balance);
-    let says = format!("the default policy, {work:.4} and {balance:.4} of the best");
+    let for_all = best.default_by_best_for_all;
+    let says = format!(
+        "the default policy, {work:.4} and {balance:.4} of the best, {for_all:.4} for all groups"
+    );
     write_score(&mut text, best.default, &says)?;
     Ok(text)
 }

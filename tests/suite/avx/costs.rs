@@ -124,7 +124,8 @@ struct Migrations {
 }
 
 /// The C library's own AVX-512, which this is not about, is switched off.
-pub const SCALAR_LIBRARY: &str = "export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW";
+pub const SCALAR_LIBRARY: &str =
+    "export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW";
 
 /// Less what the same loop takes where nobody is moved, under the same scheduler.
 fn measure_migrations() -> Result<Migrations> {

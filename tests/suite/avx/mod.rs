@@ -284,8 +284,7 @@ fn who_occupies_an_avx_core_is_read_from_a_trace() -> Result<()> {
 }
 
 /// Which a server may show to whoever does not mind who signed it.
-pub const CERTIFICATE: &str =
-    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 \
+pub const CERTIFICATE: &str = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 \
          -subj /CN=here -keyout /tmp/key.pem -out /tmp/certificate.pem 2>/dev/null";
 
 /// nginx as Debian has it, whose worker encrypts what it sends; the client decrypts it

@@ -292,8 +292,9 @@ struct sim_map {
 	u8 *data;
 	u32 value_size;
 	u32 entries;
-	u8 *keys; /* of a hash */
-	u32 slot; /* of task storage */
+	u8 *keys;   /* of a hash, */
+	u32 *homes; /* ... and where each of them is, counted from 1 */
+	u32 slot;   /* of task storage */
 };
 
 void *sim_map_lookup_slowly(void *map, u32 type, const void *key, u32 key_size, u32 value_size,
