@@ -118,8 +118,9 @@ enum avx_sizing_method {
 
 /* Which CPUs are taken first. */
 enum avx_placement_method {
-	PLACEMENT_PACK,	  /* on one node while there is room */
-	PLACEMENT_SPREAD, /* evenly over the nodes */
+	PLACEMENT_PACK,	     /* on one node while there is room */
+	PLACEMENT_SPREAD,    /* evenly over the nodes */
+	PLACEMENT_FIRST_USE, /* where AVX work begins, until there is none */
 };
 
 /* For whom there are AVX cores. */

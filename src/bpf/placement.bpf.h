@@ -12,6 +12,11 @@
  * has it; then who is there; then the number, so that the answer is the same
  * every time. CPUs with low numbers are added last, since interrupts prefer them.
  *
+ * There is the published way too: a CPU is an AVX core from where a task on it begins
+ * with AVX work, as long as there are fewer than there may be, and until nobody does any
+ * there. It changes its mind all the time, and halves of cores lower the clocks of whole
+ * ones, which is why it is not the default.
+ *
  * Limits. Nothing moves between nodes once it is placed; a set that was packed
  * and lost a CPU to hotplug is completed where there is room.
  */
@@ -35,6 +40,18 @@ static __always_inline bool is_listed(const struct avx_policy *policy, u32 cpu)
 {
 	return policy->avx_cores_for != SERVED_NOBODY && cpu < AVX_LIST_CPUS &&
 	       policy->avx_cpu_list[cpu / 64] >> cpu % 64 & 1;
+}
+
+/* Whether AVX cores are where AVX work begins. */
+static __always_inline bool follows_use(const struct avx_policy *policy)
+{
+	return policy->placement == PLACEMENT_FIRST_USE && policy->sizing != SIZING_LIST;
+}
+
+/* CPUs that change their role together: siblings, which share a clock, where they are chosen. */
+static __always_inline u32 granule_of(const struct avx_policy *policy, u32 core_cpus)
+{
+	return follows_use(policy) ? 1 : core_cpus;
 }
 
 /* Some of its core are AVX cores, and some are not. */

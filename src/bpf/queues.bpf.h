@@ -69,9 +69,14 @@ static __always_inline u64 avx_queue(u32 llc)
 	return queue_of(llc, QUEUE_AVX);
 }
 
+static __always_inline enum avx_queue_kind kind_of(u64 id)
+{
+	return id % NR_QUEUE_KINDS;
+}
+
 static __always_inline bool is_avx_queue(u64 id)
 {
-	return id % NR_QUEUE_KINDS == QUEUE_AVX;
+	return kind_of(id) == QUEUE_AVX;
 }
 
 static __always_inline bool is_somebody(s64 due_in)

@@ -29,6 +29,9 @@ u64 looked_at;
 bool is_approaching;
 u32 is_resizing;
 u32 nr_avx_cpus;
+/* How many caches have some of them, and which was the last to get its first one. */
+u32 nr_avx_llcs;
+u32 last_avx_llc;
 
 /* The agent sizes this before loading. */
 struct {
@@ -70,7 +73,13 @@ static void count_role(s32 first_cpu_of_core, s32 first_cpu_of_llc, s32 first_cp
 		return;
 	queue->nr_cpus += n;
 	core->core_avx += n;
+	if (n > 0 && !llc->llc_avx) {
+		nr_avx_llcs++;
+		last_avx_llc = first_cpu_of_llc;
+	}
 	llc->llc_avx += n;
+	if (n < 0 && !llc->llc_avx)
+		nr_avx_llcs--;
 	node->node_avx += n;
 }
 
@@ -173,12 +182,36 @@ static __always_inline bool approach(u32 size, const struct avx_policy *policy)
 	enum avx_role role = nr_avx_cpus < size ? ROLE_AVX : ROLE_SCALAR;
 	s32 cpu;
 
-	if (nr_avx_cpus == size)
+	if (nr_avx_cpus == size || (role == ROLE_AVX && follows_use(policy)))
 		return true;
 	cpu = best_to_become(role, policy->placement);
 	if (cpu >= 0)
 		set_role(cpu, role, role_cause(policy, role, nr_avx_cpus, cpus_per_core));
 	return cpu < 0 || nr_avx_cpus == size;
+}
+
+/* The task on this CPU begins with AVX work, and there may be one more AVX core. */
+static void take_this_cpu(const struct avx_policy *policy)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
+
+	if (place && place->usable)
+		set_role(cpu, ROLE_AVX, role_cause(policy, ROLE_AVX, nr_avx_cpus, 1));
+}
+
+/* Where nobody does AVX work any more, or waits for it, is no AVX core. */
+static void give_back_unused(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+		const struct queue_ctx *queue = cctx ? lookup_queue(avx_queue(cctx->llc)) : NULL;
+
+		if (queue && !queue->nr_waiting && !cctx->runs_avx)
+			set_role(cpu, ROLE_SCALAR, ROLE_SHRINKING);
+	}
 }
 
 /* The AVX cores are those that the operator listed, as far as they are usable. */
@@ -259,19 +292,19 @@ static void weigh_all(struct avx_demand *demand)
 	demand->other = other;
 }
 
-static struct avx_demand demand_of(u64 elapsed_ns)
+static struct avx_demand demand_of(u64 elapsed_ns, const struct avx_policy *policy)
 {
 	return (struct avx_demand){
 		.elapsed_ns = elapsed_ns,
 		.nr_cpus = nr_online_cpus,
-		.granule = cpus_per_core,
+		.granule = granule_of(policy, cpus_per_core),
 	};
 }
 
 static u32 look_at_demand(const struct avx_policy *policy)
 {
 	u64 now = scx_bpf_now();
-	struct avx_demand sum = {}, demand = demand_of(now - looked_at);
+	struct avx_demand sum = {}, demand = demand_of(now - looked_at, policy);
 
 	looked_at = now;
 	sum_demand(&sum);
@@ -298,6 +331,8 @@ static int look(void *map, int *key, struct look_timer *timer)
 		licence_hold_ns = policy->licence_hold_ns;
 		avx_slice_ns = policy->avx_slice_ns;
 		look_at_clocks(policy);
+		if (follows_use(policy))
+			give_back_unused();
 		if (policy->sizing == SIZING_LIST)
 			follow_list(policy);
 		else
@@ -311,17 +346,23 @@ static int look(void *map, int *key, struct look_timer *timer)
 }
 
 /*
- * The first AVX core cannot wait for the next look. Global, so that the kernel's
- * verifier does not go through it for each way that leads here.
+ * AVX work begins here. The first AVX core cannot wait for the next look. Global, so that the
+ * kernel's verifier does not go through it for each way that leads here.
  */
 __noinline int ensure_an_avx_core(void)
 {
 	const struct avx_policy *policy = current_policy();
-	struct avx_demand demand = demand_of(0);
+	struct avx_demand demand;
+	u32 size;
 
-	if (nr_avx_cpus || !policy || !start_resizing())
+	if (!policy || (nr_avx_cpus && nr_avx_cpus >= sizing.nr_avx) || !start_resizing())
 		return 0;
-	approach(first_need(&sizing, policy, &demand), policy);
+	demand = demand_of(0, policy);
+	size = first_need(&sizing, policy, &demand);
+	if (!follows_use(policy))
+		approach(size, policy);
+	else if (nr_avx_cpus < size)
+		take_this_cpu(policy);
 	end_resizing();
 	return 0;
 }
@@ -416,16 +457,22 @@ static s32 init_roles(void)
 }
 
 /*
- * The CPUs of a role that @p may use, in the scratch mask of this CPU: for the
- * time until anybody else asks here, which callbacks with interrupts off are.
+ * The CPUs of a role that @p may use, which may move: most tasks all that there are, and
+ * others those in the scratch mask of this CPU, for the time until anybody else asks here,
+ * which callbacks with interrupts off are.
  */
 static const struct cpumask *allowed_in(const struct task_struct *p, u32 role)
 {
-	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 	struct bpf_cpumask *mask = role == ROLE_AVX ? avx_cpus : scalar_cpus;
 	struct bpf_cpumask *scratch;
+	struct cpu_ctx *cctx;
 
-	if (!cctx || !mask)
+	if (!mask)
+		return NULL;
+	if (p->nr_cpus_allowed >= nr_cpu_ids)
+		return cast_mask(mask);
+	cctx = lookup_cpu(bpf_get_smp_processor_id());
+	if (!cctx)
 		return NULL;
 	scratch = cctx->scratch;
 	if (!scratch)
@@ -434,11 +481,13 @@ static const struct cpumask *allowed_in(const struct task_struct *p, u32 role)
 	return cast_mask(scratch);
 }
 
-/* Whether @p may use an AVX core at all. */
+/* Whether @p, which may move, may use an AVX core at all. */
 __noinline bool may_use_avx_core(struct task_struct *p __arg_trusted)
 {
 	struct bpf_cpumask *avx = avx_cpus;
 
+	if (!nr_avx_cpus || p->nr_cpus_allowed >= nr_cpu_ids)
+		return nr_avx_cpus;
 	return avx && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(avx));
 }
 
@@ -454,20 +503,32 @@ __noinline u32 avx_llc_of(struct task_struct *p __arg_trusted)
 	llc = cctx->llc;
 	if (cctx->llc_avx)
 		return llc;
+	cctx = nr_avx_llcs == 1 ? lookup_cpu(last_avx_llc) : NULL;
+	if (cctx && cctx->llc_avx)
+		return cctx->llc;
 	mask = allowed_in(p, ROLE_AVX);
 	cctx = mask ? lookup_cpu(bpf_cpumask_any_distribute(mask)) : NULL;
 	return cctx ? cctx->llc : llc;
 }
 
-/* Of these, in the same scratch mask, the CPUs that share the cache of @p. */
+/*
+ * Of these, in the same scratch mask, the CPUs that share the cache of @p, if that makes a
+ * difference: it does not where all the AVX cores share one, or none of them this one.
+ */
 static const struct cpumask *allowed_near(struct task_struct *p, u32 role)
 {
-	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
-	const struct cpu_ctx *first = lookup_cpu(llc_of(p));
-	const struct cpumask *allowed = allowed_in(p, role);
 	struct bpf_cpumask *scratch, *llc_cpus;
+	const struct cpu_ctx *first, *cctx;
+	const struct cpumask *allowed;
 
-	if (!cctx || !first || !allowed)
+	if (role == ROLE_AVX && nr_avx_llcs == 1)
+		return NULL;
+	first = lookup_cpu(llc_of(p));
+	cctx = lookup_cpu(bpf_get_smp_processor_id());
+	if (!cctx || !first || (role == ROLE_AVX && !first->llc_avx))
+		return NULL;
+	allowed = allowed_in(p, role);
+	if (!allowed)
 		return NULL;
 	scratch = cctx->scratch;
 	llc_cpus = first->llc_cpus;

@@ -92,7 +92,7 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 	watch_syscalls(p, true);
 	hide(p, tctx, false);
 	tell(p, EVENT_BEGAN, cause, 0);
-	if (!nr_avx_cpus)
+	if (!nr_avx_cpus || follows_use(policy))
 		ensure_an_avx_core();
 }
 

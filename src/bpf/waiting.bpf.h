@@ -14,6 +14,33 @@
 #include "state.bpf.h"
 #include "visibility.bpf.h"
 
+/*
+ * In how many queues of caches somebody waits, where there are several caches: most often in
+ * none, and then nobody has to look at each of them.
+ */
+struct in_use {
+	u32 nr;
+} __attribute__((aligned(64)));
+
+struct in_use shared_in_use, avx_in_use;
+
+static __always_inline u32 *nr_in_use_like(u64 id)
+{
+	return is_avx_queue(id) ? &avx_in_use.nr : &shared_in_use.nr;
+}
+
+static __always_inline void somebody_waits(u64 id)
+{
+	if (nr_llcs > 1 && kind_of(id) != QUEUE_PRIVATE)
+		__sync_fetch_and_add(nr_in_use_like(id), 1);
+}
+
+static __always_inline void nobody_waits(u64 id)
+{
+	if (nr_llcs > 1 && kind_of(id) != QUEUE_PRIVATE)
+		__sync_fetch_and_sub(nr_in_use_like(id), 1);
+}
+
 static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
 {
 	return (struct avx_load){
@@ -32,7 +59,8 @@ static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
 static u64 join_queue(struct task_ctx *tctx, u64 id, struct queue_ctx *queue, u64 weight)
 {
 	tctx->weight_queued = weight;
-	__sync_fetch_and_add(&queue->nr_waiting, 1);
+	if (!__sync_fetch_and_add(&queue->nr_waiting, 1))
+		somebody_waits(id);
 	if (weight)
 		__sync_fetch_and_add(&queue->weight_waiting, weight);
 	return tag_of(id, weight);
@@ -41,17 +69,18 @@ static u64 join_queue(struct task_ctx *tctx, u64 id, struct queue_ctx *queue, u6
 /* Whether the task was waiting. */
 static bool leave_queue(struct task_struct *p)
 {
-	u64 tag = p->scx.dsq_vtime & TAG_MASK;
+	u64 tag = p->scx.dsq_vtime & TAG_MASK, id = queue_of_tag(tag);
 	struct queue_ctx *queue;
 	struct task_ctx *tctx;
 
 	if (!tag)
 		return false;
 	scx_bpf_task_set_dsq_vtime(p, 0);
-	queue = lookup_queue(queue_of_tag(tag));
+	queue = lookup_queue(id);
 	if (!queue)
 		return true;
-	__sync_fetch_and_sub(&queue->nr_waiting, 1);
+	if (__sync_fetch_and_sub(&queue->nr_waiting, 1) == 1)
+		nobody_waits(id);
 	tctx = tag_has_weight(tag) ? lookup_task(p) : NULL;
 	if (tctx)
 		__sync_fetch_and_sub(&queue->weight_waiting, tctx->weight_queued);
@@ -164,6 +193,12 @@ __noinline int take(u32 choice, s32 cpu, bool with_avx, u32 shared_llc, u32 avx_
 	return take_private(cpu) || (with_avx && take_avx(avx_llc)) || take_shared(shared_llc);
 }
 
+/* Whether anybody waits in a queue like @id at another cache. */
+static bool waits_elsewhere(u64 id)
+{
+	return *nr_in_use_like(id) != has_waiting(id);
+}
+
 /* Whether what waits at another cache comes before what waits here: most often nobody does. */
 static bool is_first_there(u64 here, u64 there, u64 now)
 {
@@ -182,24 +217,29 @@ static bool is_first_there(u64 here, u64 there, u64 now)
 __noinline int look_around(s32 cpu, bool goes_on)
 {
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
-	u64 now = scx_bpf_now();
 	bool wants, wants_avx;
 	u32 n, llc;
+	u64 now;
 
 	if (!cctx)
 		return 0;
 	cctx->shared_llc = cctx->llc;
 	cctx->avx_llc = cctx->llc;
+	wants = waits_elsewhere(shared_queue(cctx->llc));
+	wants_avx = waits_elsewhere(avx_queue(cctx->llc));
+	if (!wants && !wants_avx)
+		return 0;
 
+	now = scx_bpf_now();
 	llc = look_at_next_llc(cctx);
 	if (is_first_there(shared_queue(cctx->llc), shared_queue(llc), now))
 		cctx->shared_llc = llc;
 	if (is_first_there(avx_queue(cctx->llc), avx_queue(llc), now))
 		cctx->avx_llc = llc;
 
-	wants = !goes_on && !has_waiting(private_queue(cpu)) &&
+	wants = wants && !goes_on && !has_waiting(private_queue(cpu)) &&
 		!has_waiting(shared_queue(cctx->shared_llc));
-	wants_avx = cctx->role == ROLE_AVX && !has_waiting(avx_queue(cctx->avx_llc));
+	wants_avx = wants_avx && cctx->role == ROLE_AVX && !has_waiting(avx_queue(cctx->avx_llc));
 	bpf_for(n, 1, nr_llcs) {
 		if (!wants && !wants_avx)
 			break;

@@ -107,6 +107,8 @@ static void audit_tasks(void)
 
 static void audit_queues(void)
 {
+	u32 in_use[NR_QUEUE_KINDS] = {};
+
 	for (u32 id = 0; id < NR_QUEUE_KINDS * nr_cpu_ids; id++) {
 		const struct queue_ctx *queue = lookup_queue(id);
 
@@ -119,7 +121,12 @@ static void audit_queues(void)
 		if (vtime_before(queue->clock, audited.clocks[id]))
 			sim_fail("the clock of queue %u went back", id);
 		audited.clocks[id] = queue->clock;
+		in_use[kind_of(id)] += counted[id].nr > 0;
 	}
+	if (nr_llcs > 1 &&
+	    (shared_in_use.nr != in_use[QUEUE_SHARED] || avx_in_use.nr != in_use[QUEUE_AVX]))
+		sim_fail("%u shared and %u AVX queues are said to be in use, and %u and %u are",
+			 shared_in_use.nr, avx_in_use.nr, in_use[QUEUE_SHARED], in_use[QUEUE_AVX]);
 }
 
 /* As many as the policy wants, if it says how many. */
@@ -129,6 +136,8 @@ static bool is_as_large_as_said(const struct avx_policy *policy, u32 nr_usable)
 
 	if (policy->avx_cores_for == SERVED_NOBODY)
 		return !nr_avx_cpus;
+	if (policy->sizing == SIZING_STATIC && follows_use(policy))
+		return nr_avx_cpus <= policy->avx_cpus;
 	if (policy->sizing == SIZING_STATIC)
 		return nr_avx_cpus == at_most(policy->avx_cpus, nr_usable);
 	if (policy->sizing != SIZING_LIST)

@@ -128,6 +128,18 @@ fn nobody_waits_beside_an_idle_cpu() {
     }
 }
 
+/// Three threads that hardly sleep, for two CPUs that share no cache.
+#[test]
+fn no_cpu_idles_while_somebody_waits_at_another_cache() {
+    let mut engine = machine_with_caches(2, 1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let steps = [Step::Work(Kind::Scalar, 3e5), Step::Sleep(10_000)];
+    let tasks: Vec<Task> = (0..3).map(|_| engine.spawn(forever(&steps), 100)).collect();
+    engine.run_for(SECOND).unwrap();
+    let done: f64 = tasks.iter().map(|task| engine.work_done(*task, Kind::Scalar)).sum();
+    let busy = done / SECOND as f64;
+    assert!(busy > 1.98, "{busy} of 2 CPUs were busy");
+}
+
 /// Each cache has an AVX core and a task, which moves there and back a thousand times.
 #[test]
 fn whoever_moves_stays_with_its_cache_if_it_can() {
@@ -174,6 +186,30 @@ fn wide_work_goes_to_avx_cores() {
     let faults: u64 = (0..4).map(|cpu| stats(&engine, cpu).wide_faults).sum();
     assert!(faults > 3000, "{faults} faults in two seconds");
     assert!(tasks.iter().all(|task| engine.kernel().moves(*task) > 100));
+}
+
+/// As published: an AVX core is where AVX work begins, until there is none.
+#[test]
+fn avx_cores_follow_their_use() {
+    let settings = ["sizing=static", "avx-cpus=1", "placement=first-use", "return=syscall"];
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
+    let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
+    let tasks: Vec<Task> = (0..4).map(|_| engine.spawn(forever(&steps), 100)).collect();
+    let mut were_avx_cores = [false; 4];
+    for _ in 0..1000 {
+        engine.run_for(MS).unwrap();
+        assert!(engine.kernel().nr_avx_cores() <= 1);
+        for (cpu, was) in were_avx_cores.iter_mut().enumerate() {
+            *was |= engine.kernel().is_avx_core(cpu as u32);
+        }
+    }
+    assert_eq!(were_avx_cores, [true; 4]);
+    assert!(tasks.iter().all(|task| engine.kernel().moves(*task) > 100));
+    assert!((0..4).map(|cpu| engine.kernel().stats(cpu).role_changes).sum::<u64>() > 50);
+
+    engine.kernel_mut().set_policy(&in_force(&["avx-cores-for=nobody", "placement=first-use"]));
+    engine.run_for(100 * MS).unwrap();
+    assert_eq!(engine.kernel().nr_avx_cores(), 0);
 }
 
 fn events_of(engine: &mut Engine<Steady>) -> Vec<avx_event> {

@@ -13,7 +13,7 @@ pub struct Variant {
 }
 
 /// What is compared: the first one is what the others are measured by.
-const OWN: [(&str, &str, bool, bool, &[&str]); 4] = [
+const OWN: [(&str, &str, bool, bool, &[&str]); 5] = [
     ("off", "without AVX-512", false, false, &[]),
     ("alone", "AVX-512, left alone", true, false, &[]),
     (
@@ -22,6 +22,13 @@ const OWN: [(&str, &str, bool, bool, &[&str]); 4] = [
         true,
         true,
         &["sizing=static", "avx-cpus=2", "return=syscall"],
+    ),
+    (
+        "dynamic",
+        "where it is used, as published",
+        true,
+        true,
+        &["sizing=share", "placement=first-use", "return=syscall"],
     ),
     ("default", "the default policy", true, true, &[]),
 ];

@@ -137,8 +137,9 @@ pub static KNOBS: &[Knob] = &[
     knob!(
         "placement",
         placement,
-        Choice(&["pack", "spread"]),
-        "AVX cores on one node while there is room, or evenly over the nodes"
+        Choice(&["pack", "spread", "first-use"]),
+        "AVX cores on one node while there is room; evenly over the nodes; or, as published, where \
+         AVX work begins, until there is none"
     ),
     knob!(
         "scalar-penalty",

@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_compared_with_the_first() {
-        assert_eq!(names(&[], &[]).unwrap(), ["off", "alone", "static", "default"]);
+        assert_eq!(names(&[], &[]).unwrap(), ["off", "alone", "static", "dynamic", "default"]);
         assert_eq!(names(&["default"], &[]).unwrap(), ["default"]);
         assert_eq!(names(&[], &["sizing=share"]).unwrap(), ["off", "set"]);
         assert_eq!(names(&["default"], &["sizing=share"]).unwrap(), ["default", "set"]);
