@@ -18,7 +18,8 @@
  * ones, which is why it is not the default.
  *
  * Limits. Nothing moves between nodes once it is placed; a set that was packed
- * and lost a CPU to hotplug is completed where there is room.
+ * and lost a CPU to hotplug is completed where there is room. A set that was listed, or
+ * followed its use, stays where it is when another policy chooses as many CPUs.
  */
 #ifndef AVXSPEC_PLACEMENT_BPF_H
 #define AVXSPEC_PLACEMENT_BPF_H

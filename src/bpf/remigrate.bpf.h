@@ -11,7 +11,7 @@
  * library that does the wide work returns to a program that does something with
  * the result. The adaptive method does the same, and learns how long each task
  * then stays scalar. If that was too short to be worth two moves on average over
- * some phases, the task is kept over its system calls, and tried again, for as many
+ * some phases, the task is kept over its system calls, and tried again, for a few
  * phases, after a while that gets longer each time, up to a bound. So a task that
  * alternates quickly moves rarely, and one that changes its ways is found out.
  *
@@ -29,8 +29,10 @@
 
 /* By so much more than what is worthwhile one long time counts. */
 #define LONG_ENOUGH 16
-/* So many phases tell whether the way of the task is to alternate quickly. */
+/* So many phases tell whether the way of the task is to alternate quickly, */
 #define TRIES 8
+/* ... and so many whether it still is. */
+#define TRIES_AGAIN 2
 
 static __always_inline bool is_worthwhile(const struct avx_phase *phase,
 					  const struct avx_policy *policy)
@@ -41,11 +43,13 @@ static __always_inline bool is_worthwhile(const struct avx_phase *phase,
 /* For how long the phase that begins is kept open, after a time that was scalar. */
 static __always_inline void learn_to_keep(struct avx_phase *phase, const struct avx_policy *policy)
 {
+	u32 tries = phase->patience ? TRIES_AGAIN : TRIES;
+
 	phase->keep = 0;
 	if (is_worthwhile(phase, policy)) {
 		phase->tries = 0;
 		phase->patience = 0;
-	} else if (++phase->tries >= TRIES) {
+	} else if (++phase->tries >= tries) {
 		phase->tries = 0;
 		phase->patience =
 			at_most(4 * phase->patience + policy->worthwhile_ns, policy->retry_max_ns);

@@ -190,18 +190,17 @@ static __always_inline bool approach(u32 size, const struct avx_policy *policy)
 	return cpu < 0 || nr_avx_cpus == size;
 }
 
-/* The task on this CPU begins with AVX work, and there may be one more AVX core. */
-static void take_this_cpu(const struct avx_policy *policy)
+/* There is AVX work on @cpu, and may be so many AVX cores. */
+static void take_for_use(u32 cpu, u32 size, const struct avx_policy *policy)
 {
-	u32 cpu = bpf_get_smp_processor_id();
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 
-	if (place && place->usable)
+	if (place && place->usable && nr_avx_cpus < size)
 		set_role(cpu, ROLE_AVX, role_cause(policy, ROLE_AVX, nr_avx_cpus, 1));
 }
 
 /* Where nobody does AVX work any more, or waits for it, is no AVX core. */
-static void give_back_unused(void)
+static void give_back_unused(const struct avx_policy *policy)
 {
 	u32 cpu;
 
@@ -210,7 +209,24 @@ static void give_back_unused(void)
 		const struct queue_ctx *queue = cctx ? lookup_queue(avx_queue(cctx->llc)) : NULL;
 
 		if (queue && !queue->nr_waiting && !cctx->runs_avx)
-			set_role(cpu, ROLE_SCALAR, ROLE_SHRINKING);
+			set_role(cpu, ROLE_SCALAR, role_cause(policy, ROLE_SCALAR, 0, 1));
+	}
+}
+
+/*
+ * AVX work goes on where there are other CPUs than when it began: with a phase that outlives
+ * its AVX core, and with a policy that is new.
+ */
+static void follow_use(u32 size, const struct avx_policy *policy)
+{
+	u32 cpu;
+
+	give_back_unused(policy);
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+		if (cctx && cctx->runs_avx)
+			take_for_use(cpu, size, policy);
 	}
 }
 
@@ -332,7 +348,7 @@ static int look(void *map, int *key, struct look_timer *timer)
 		avx_slice_ns = policy->avx_slice_ns;
 		look_at_clocks(policy);
 		if (follows_use(policy))
-			give_back_unused();
+			follow_use(size, policy);
 		if (policy->sizing == SIZING_LIST)
 			follow_list(policy);
 		else
@@ -346,10 +362,10 @@ static int look(void *map, int *key, struct look_timer *timer)
 }
 
 /*
- * AVX work begins here. The first AVX core cannot wait for the next look. Global, so that the
- * kernel's verifier does not go through it for each way that leads here.
+ * AVX work begins on @cpu. The first AVX core cannot wait for the next look. Global, so that
+ * the kernel's verifier does not go through it for each way that leads here.
  */
-__noinline int ensure_an_avx_core(void)
+__noinline int ensure_an_avx_core(u32 cpu)
 {
 	const struct avx_policy *policy = current_policy();
 	struct avx_demand demand;
@@ -359,10 +375,10 @@ __noinline int ensure_an_avx_core(void)
 		return 0;
 	demand = demand_of(0, policy);
 	size = first_need(&sizing, policy, &demand);
-	if (!follows_use(policy))
+	if (follows_use(policy))
+		take_for_use(cpu, size, policy);
+	else
 		approach(size, policy);
-	else if (nr_avx_cpus < size)
-		take_this_cpu(policy);
 	end_resizing();
 	return 0;
 }
@@ -512,7 +528,7 @@ __noinline u32 avx_llc_of(struct task_struct *p __arg_trusted)
 }
 
 /*
- * Of these, in the same scratch mask, the CPUs that share the cache of @p, if that makes a
+ * Of these, in that scratch mask, the CPUs that share the cache of @p, if that makes a
  * difference: it does not where all the AVX cores share one, or none of them this one.
  */
 static const struct cpumask *allowed_near(struct task_struct *p, u32 role)

@@ -93,7 +93,7 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 	hide(p, tctx, false);
 	tell(p, EVENT_BEGAN, cause, 0);
 	if (!nr_avx_cpus || follows_use(policy))
-		ensure_an_avx_core();
+		ensure_an_avx_core(scx_bpf_task_cpu(p));
 }
 
 static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct avx_policy *policy,

@@ -153,6 +153,7 @@ static bool is_as_large_as_said(const struct avx_policy *policy, u32 nr_usable)
 static void audit_roles(const struct avx_policy *policy)
 {
 	u32 nr_avx = 0, nr_usable = 0, misused = 0, in_cores = 0, in_caches = 0, in_nodes = 0;
+	u32 nr_caches = 0;
 
 	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
@@ -163,6 +164,7 @@ static void audit_roles(const struct avx_policy *policy)
 		misused += cctx->is_misused;
 		in_cores += cctx->core_avx;
 		in_caches += cctx->llc_avx;
+		nr_caches += cctx->llc_avx > 0;
 		in_nodes += cctx->node_avx;
 		if ((cctx->role == ROLE_AVX && !place->usable) ||
 		    bpf_cpumask_test_cpu(cpu, cast_mask(avx_cpus)) != (cctx->role == ROLE_AVX) ||
@@ -175,6 +177,9 @@ static void audit_roles(const struct avx_policy *policy)
 	    nr_avx != in_nodes || misused != nr_misused)
 		sim_fail("%u AVX cores were counted as %u, %u, %u and %u", nr_avx, nr_avx_cpus,
 			 in_cores, in_caches, in_nodes);
+	if (nr_caches != nr_avx_llcs)
+		sim_fail("%u caches are said to have AVX cores, and %u have", nr_avx_llcs,
+			 nr_caches);
 	if (scx_bpf_now() - audited.policy_since > APPROACH_NS &&
 	    !is_as_large_as_said(policy, nr_usable))
 		sim_fail("%u AVX cores are not what the policy says", nr_avx);

@@ -496,9 +496,12 @@ impl<H: Hardware> Engine<H> {
         let it = &mut self.cpus[cpu as usize];
         it.plan += 1;
         let (now, plan, rate) = (self.now, it.plan, self.hardware.rate(cpu));
+        let has_waited = self.has_waited(cpu);
         let Some((_, thread)) = self.running(cpu) else { return };
-        // What it waits for, the kernel's part and the step are one after the other.
+        // What it waits for, the kernel's part and the step are one after the other. The hardware
+        // is told at once that a wait is over, even if somebody else's rate changes at that moment.
         let ns = match (thread.stall_left, thread.kernel_left) {
+            _ if has_waited => 0.0,
             (stall, _) if stall > 0.0 => stall,
             (_, kernel) if kernel > 0.0 => kernel / rate,
             _ => thread.work_left / rate,

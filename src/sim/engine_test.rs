@@ -212,6 +212,21 @@ fn avx_cores_follow_their_use() {
     assert_eq!(engine.kernel().nr_avx_cores(), 0);
 }
 
+/// Its phase goes on while it sleeps, and its AVX core does not wait for it.
+#[test]
+fn who_goes_on_gets_an_avx_core_again() {
+    let settings = ["sizing=static", "avx-cpus=1", "placement=first-use", "return=timeout"];
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
+    engine.spawn(forever(&[Step::Work(Kind::Heavy512, 15e6), Step::Sleep(15 * MS)]), 100);
+    engine.run_for(SECOND).unwrap();
+    let mut with_avx_core = 0;
+    for _ in 0..1000 {
+        engine.run_for(MS).unwrap();
+        with_avx_core += engine.kernel().nr_avx_cores();
+    }
+    assert!(with_avx_core > 200, "{with_avx_core} ms of a second");
+}
+
 fn events_of(engine: &mut Engine<Steady>) -> Vec<avx_event> {
     std::iter::from_fn(|| engine.kernel_mut().take_event()).collect()
 }

@@ -112,15 +112,11 @@ impl Score {
     }
 }
 
-/// What the group that gains the least by one policy does under it, by what it does under the other:
-/// more than 1 means that all do more.
-pub fn gain_of_all(one: &Outcome, other: &Outcome) -> f64 {
-    let pairs = one.groups.iter().zip(&other.groups);
-    let counted = pairs.filter(|(_, other)| other.requests_per_s > 0.0);
-    counted
-        .map(|(one, other)| one.requests_per_s / other.requests_per_s)
-        .min_by(f64::total_cmp)
-        .unwrap_or(1.0)
+/// What groups of threads do under one policy, by what they do under another, of the group that
+/// gains the least: more than 1 means that all do more. Who does nothing under either gains nothing.
+pub fn gain_of_all(one: &[f64], other: &[f64]) -> f64 {
+    let gain = |(one, other): (&f64, &f64)| if one == other { 1.0 } else { one / other };
+    one.iter().zip(other).map(gain).min_by(f64::total_cmp).unwrap_or(1.0)
 }
 
 /// Groups that do nothing without AVX-512 either do not count.
@@ -143,8 +139,9 @@ pub struct Best {
     /// What the default policy does, by the best.
     pub default_by_best: f64,
     pub default_by_best_balance: f64,
-    /// How much of what a partition does that is better for every group of threads.
-    pub default_by_best_for_all: f64,
+    /// What a partition does at most for every group of threads, by what the default policy does
+    /// for it: up to 1 none is better for all of them.
+    pub best_for_all: f64,
     /// Of all that were tried, the best ones first.
     pub tried: Vec<Tried>,
 }
@@ -156,12 +153,12 @@ pub struct Tried {
 }
 
 /// From what the default policy and the policies tried have done, and the most that any of these
-/// gains for all groups of threads.
+/// does for every group of threads.
 pub fn best(
     workload: &str,
     default: Score,
     tried: &[(Vec<String>, Score)],
-    most_for_all: f64,
+    best_for_all: f64,
 ) -> Best {
     let by = |done: f64, whole: f64| if whole > 0.0 { done / whole } else { 0.0 };
     let mut tried: Vec<Tried> = tried
@@ -188,7 +185,7 @@ pub fn best(
         balanced_settings: settings(balanced),
         default_by_best: by(default.work, best.work),
         default_by_best_balance: by(default.balance, best.balance),
-        default_by_best_for_all: by(1.0, most_for_all),
+        best_for_all,
         tried,
     }
 }
@@ -226,7 +223,16 @@ mod tests {
         assert_eq!(best.best, score(0.8, 0.9));
         assert!((best.default_by_best - 0.75).abs() < 1e-9);
         assert!((best.default_by_best_balance - 0.5).abs() < 1e-9);
-        assert!((best.default_by_best_for_all - 0.8).abs() < 1e-9);
+        assert_eq!(best.best_for_all, 1.25);
+    }
+
+    #[test]
+    fn all_gain_what_the_one_gains_that_gains_least() {
+        assert_eq!(gain_of_all(&[3.0, 6.0], &[2.0, 5.0]), 1.2);
+        assert_eq!(gain_of_all(&[9.0, 0.0], &[2.0, 5.0]), 0.0);
+        assert_eq!(gain_of_all(&[0.0, 6.0], &[0.0, 5.0]), 1.0);
+        // Whom the other policy starves.
+        assert_eq!(gain_of_all(&[1.0, 6.0], &[0.0, 3.0]), 2.0);
     }
 
     #[test]

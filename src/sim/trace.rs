@@ -63,7 +63,8 @@ fn group(number: usize, pieces: &[Piece], speed: Speed) -> String {
                     true => (us * speed.speed_up, format!(", speed_up = {}", speed.speed_up)),
                     false => (us, String::new()),
                 };
-                format!("{{ work = \"{}\", us = {us:.3}{more} }}", kind.name())
+                // A single instruction is enough to begin a phase.
+                format!("{{ work = \"{}\", us = {:.3}{more} }}", kind.name(), us.max(0.001))
             }
         };
         // To write to a string cannot fail.
@@ -74,6 +75,7 @@ fn group(number: usize, pieces: &[Piece], speed: Speed) -> String {
 
 /// A line of the trace, as far as it is of interest.
 struct Event<'a> {
+    tick: u64,
     cpu: u32,
     /// The instructions that the CPU had executed by then.
     at: u64,
@@ -83,10 +85,11 @@ struct Event<'a> {
 
 fn event_of(line: &str) -> Option<Event<'_>> {
     let mut words = line.split(' ');
-    let cpu = words.nth(1)?.parse().ok()?;
+    let tick = words.next()?.parse().ok()?;
+    let cpu = words.next()?.parse().ok()?;
     let name = words.nth(1)?;
     let values: BTreeMap<_, _> = words.filter_map(|word| word.split_once('=')).collect();
-    Some(Event { cpu, at: values.get("at")?.parse().ok()?, name, values })
+    Some(Event { tick, cpu, at: values.get("at")?.parse().ok()?, name, values })
 }
 
 fn events_in(trace: &str) -> Result<Vec<Event<'_>>> {
@@ -94,8 +97,9 @@ fn events_in(trace: &str) -> Result<Vec<Event<'_>>> {
     for (n, line) in (1..).zip(trace.lines()).filter(|(_, line)| !line.starts_with('#')) {
         events.push(event_of(line).with_context(|| format!("line {n} is none of a trace"))?);
     }
-    // Runs of vector instructions are written when they end.
-    events.sort_by_key(|event| (event.cpu, event.at));
+    // Runs of vector instructions are written when they end. Only ticks tell of several CPUs what
+    // was first.
+    events.sort_by_key(|event| (event.tick, event.cpu, event.at));
     Ok(events)
 }
 
@@ -181,7 +185,7 @@ mod tests {
     const TRACE: &str = "# oracle trace 1, started at tick 0, 1 CPUs, gap 1000
 10 0 0 cr3 at=10 base=1000
 20 0 0 sysret at=100 rax=0 fs=a
-99 0 3 syscall at=9100 nr=1 fs=a rip=1
+35 0 3 syscall at=9100 nr=1 fs=a rip=1
 30 0 3 run at=5100 end=70 end_at=6099 class=512l v512l=900 fs=a rip=1
 40 0 0 cr3 at=9600 base=2000
 41 0 0 fsbase at=9600 base=b
@@ -205,6 +209,27 @@ mod tests {
         ];
         assert_eq!(threads[&("1000", "a")], expected);
         assert_eq!(threads[&("2000", "b")], [Piece::Work(Kind::Scalar, 100 + 10300 + 1000)]);
+    }
+
+    /// It is on CPU 0, on CPU 1, and then on CPU 0 again, where one wide instruction is enough.
+    #[test]
+    fn who_moves_is_one_thread() {
+        let trace = "10 0 0 cr3 at=10 base=1000
+11 0 0 sysret at=10 rax=0 fs=a
+20 0 0 cr3 at=110 base=2000
+20 0 0 sysret at=110 rax=0 fs=b
+21 1 0 cr3 at=7010 base=1000
+22 1 0 sysret at=7010 rax=0 fs=a
+30 1 3 syscall at=7310 nr=1 fs=a rip=1
+40 1 0 cr3 at=7310 base=2000
+41 0 0 cr3 at=510 base=1000
+42 0 0 sysret at=510 rax=0 fs=a
+43 0 3 run at=510 end=43 end_at=510 class=512l v512l=1 fs=a rip=1";
+        let expected =
+            [Piece::Work(Kind::Scalar, 400), Piece::Syscall, Piece::Work(Kind::Light512, 1)];
+        assert_eq!(read(trace).unwrap()[&("1000", "a")], expected);
+        let fast = Speed { instructions_per_us: 3800.0, speed_up: 1.0 };
+        assert!(workload(trace, fast).unwrap().contains("light512\", us = 0.001"));
     }
 
     #[test]

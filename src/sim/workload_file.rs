@@ -256,6 +256,10 @@ fn sensible(group: &Group) -> Result<()> {
     let has = |what: What| group.steps.iter().any(|step| step.what == what);
     let of_capacity = matches!(group.arrivals, Some(Arrivals::OfCapacity(_)));
     ensured(group.arrivals.is_none() || has(What::Wait), "what arrives has a step \"wait\"")?;
+    ensured(
+        group.begin == Begin::First || !has(What::Wait),
+        "a group that waits begins with its first step: nothing is there to go on with",
+    )?;
     ensured(!of_capacity || has(What::Done), "of_capacity needs a step \"done\"")
 }
 

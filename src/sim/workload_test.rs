@@ -65,6 +65,10 @@ fn whatever_is_wrong_is_said_with_its_line() {
         (SMALL.replace("\"a\"", "\"a\"\nthreads = 0"), "line 2: threads are 1 to 10000"),
         (SMALL.replace("\"a\"", "\"a\"\nthreads = -1"), "line 4: invalid value"),
         (SMALL.replace("\"a\"", "\"a\"\nper = \"socket\""), "line 4: unknown variant `socket`"),
+        (
+            SMALL.replace("\"a\"", "\"a\"\nbegin = \"anywhere\"").replace("syscall", "wait"),
+            "line 2: a group that waits begins with its first step",
+        ),
         (SMALL.to_owned() + &SMALL[16..], "line 3: another group has that name"),
         (SMALL.replace("[[", "phases_s = [1]\n[["), "line 2: the first phase begins at 0"),
         (SMALL.replace("[[", "phases_s = [0, 2, 1]\n[["), "line 2: phases begin one after the"),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
 use crate::suite::hiding::with_force;
@@ -106,6 +106,7 @@ pub fn boot(arguments: &Arguments) -> Result<ExitCode> {
         MachineName::Bochs => bochs(arguments).into(),
     };
     let is_bochs = matches!(machine, Machine::Bochs(_));
+    ensure!(is_bochs || arguments.trace.is_none(), "only --machine bochs writes a --trace");
     let mut guest = Guest::new(machine, arguments.kernel.flavour()).program(&scheduler_program()?);
     if is_bochs {
         guest = guest.program(&census::oraclectl()?);

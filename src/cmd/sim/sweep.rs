@@ -189,9 +189,12 @@ fn best(common: &Common, workload: &str) -> Result<Best> {
     let outcomes: Vec<&Outcome> = others.iter().filter_map(|other| other.named("set")).collect();
     let scores = outcomes.iter().map(|outcome| Score::of(outcome, off));
     let tried: Vec<(Vec<String>, Score)> = partitions.into_iter().zip(scores).collect();
-    let gains = outcomes.iter().map(|outcome| sweep::gain_of_all(outcome, default));
-    let most_for_all = gains.max_by(f64::total_cmp).context("no partition fits the machine")?;
-    Ok(sweep::best(workload, Score::of(default, off), &tried, most_for_all))
+    let done = |outcome: &Outcome| -> Vec<f64> {
+        outcome.groups.iter().map(|group| group.requests_per_s).collect()
+    };
+    let gains = outcomes.iter().map(|outcome| sweep::gain_of_all(&done(outcome), &done(default)));
+    let best_for_all = gains.max_by(f64::total_cmp).context("no partition fits the machine")?;
+    Ok(sweep::best(workload, Score::of(default, off), &tried, best_for_all))
 }
 
 fn static_table(best: &Best) -> Result<String> {
@@ -209,11 +212,10 @@ fn static_table(best: &Best) -> Result<String> {
         write_score(&mut text, it.score, &it.settings.join(" "))?;
     }
     let (work, balance) = (best.default_by_best, best.default_by_best_balance);
-    let for_all = best.default_by_best_for_all;
-    let says = format!(
-        "the default policy, {work:.4} and {balance:.4} of the best, {for_all:.4} for all groups"
-    );
+    let says = format!("the default policy, {work:.4} and {balance:.4} of the best");
     write_score(&mut text, best.default, &says)?;
+    let for_all = best.best_for_all;
+    writeln!(text, "For every group of threads the best does {for_all:.4} of what that does.")?;
     Ok(text)
 }
 

@@ -171,7 +171,7 @@ pub fn killed_while_hidden(count: usize) -> Result<()> {
         }
         phases 1 1000000000 2000 1000 & phases=$!
         sleep 0.3
-        thread=$(ls /proc/$phases/task | tail -n 1)
+        thread=$(ls /proc/$phases/task | sort -n | tail -n 1)
         ends is_visible
         [ $(cat $module/reduced_at_stop) -gt 0 ] || fail no CPU was reduced
         goes_on

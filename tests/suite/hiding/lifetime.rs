@@ -60,7 +60,7 @@ pub fn guest_with_module() -> Result<Guest> {
 }
 
 /// A script that begins with the libraries, and the module loaded.
-pub fn hiding_script(body: &str) -> String {
+fn hiding_script(body: &str) -> String {
     script(&format!(". /hiding.sh\ninsmod /hiding_test.ko || exit 1\n{body}"))
 }
 
