@@ -66,8 +66,8 @@ static u64 join_queue(struct task_ctx *tctx, u64 id, struct queue_ctx *queue, u6
 	return tag_of(id, weight);
 }
 
-/* Whether the task was waiting. */
-static bool leave_queue(struct task_struct *p)
+/* Whether the task was waiting. In line, for each switch asks twice. */
+static __always_inline bool leave_queue(struct task_struct *p)
 {
 	u64 tag = p->scx.dsq_vtime & TAG_MASK, id = queue_of_tag(tag);
 	struct queue_ctx *queue;
