@@ -588,7 +588,7 @@ __noinline bool has_idle_in(struct task_struct *p __arg_trusted, u32 role)
 }
 
 /* How many CPUs are tried for one that can be interrupted. */
-#define MAX_PREEMPT_TRIES 4
+#define MAX_PREEMPT_TRIES 3
 
 /* An AVX core that runs other work makes room for @p; but not @spared. */
 __noinline int preempt_avx_core_for(struct task_struct *p __arg_trusted, s32 spared)
