@@ -476,7 +476,8 @@ struct task_ctx {
 	u32 boundary;		  /* ... and ended, enum avx_boundary */
 	u64 generation;		  /* of the policy by which it did */
 	u64 ended_at;		  /* when its last phase ended, on the wall */
-	u64 waited_ns;		  /* beside idle CPUs, and its process was not told yet */
+	u64 waited_ns;		  /* beside idle CPUs, and its process was not told yet, */
+	u64 spared_ns;		  /* ... nor of this time, for which others had high clocks */
 	u32 evidence;		  /* of the tier counters, at the last look, enum avx_evidence */
 	u64 booked_at;		  /* up to which running time its time is in the book, */
 	u64 watched_at;		  /* ... and up to which its clock was watched */

@@ -456,6 +456,17 @@ static __always_inline void settle_in(struct task_struct *p, const struct task_c
 		stat_add(avx_waits, 1);
 }
 
+/* An AVX task waited while scalar CPUs idled, or ran other work at their full clock. */
+static void account_wait(struct task_ctx *tctx, u64 wait_ns)
+{
+	const struct avx_policy *policy = current_policy();
+
+	if (has_idle_of(ROLE_SCALAR))
+		tctx->waited_ns += wait_ns;
+	else if (policy && nr_avx_cpus < nr_online_cpus)
+		tctx->spared_ns += at_most(wait_ns, policy->licence_hold_ns);
+}
+
 /*
  * What the CPU is to this task, and what it may see there. Without AVX cores the next
  * tick is early enough for the latter.
@@ -482,8 +493,7 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 	is_avx = tctx->habit.class == CLASS_AVX;
 	if (is_avx && has_waited) {
 		count_wait(tctx, at.now);
-		if (has_idle_of(ROLE_SCALAR))
-			tctx->waited_ns += since(tctx->queued_at, at.now);
+		account_wait(tctx, since(tctx->queued_at, at.now));
 	}
 	if (is_avx && cctx->role == ROLE_SCALAR)
 		stat_add(in_place, 1);

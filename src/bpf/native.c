@@ -277,9 +277,10 @@ void avx_weigh_phase(struct avx_worth *worth, const struct avx_policy *policy, u
 	weigh_phase(worth, policy, since_last_ns, moves);
 }
 
-void avx_weigh_wait(struct avx_worth *worth, u64 wait_ns)
+void avx_weigh_wait(struct avx_worth *worth, const struct avx_policy *policy, u64 wait_ns,
+		    u64 spared_ns)
 {
-	weigh_wait(worth, wait_ns);
+	weigh_wait(worth, policy, wait_ns, spared_ns);
 }
 
 u32 avx_judge_worth(struct avx_worth *worth, const struct avx_policy *policy, u64 now)

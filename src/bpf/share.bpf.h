@@ -6,11 +6,13 @@
  * to wait. So on a machine that is full it would never wait, and everybody else would
  * wait all the longer, whatever their weights say.
  *
- * Mechanism. Where nobody else waits AVX work takes nothing from anyone, and may have
- * what it needs. Where somebody does, it may have the part of the machine that its tasks
- * would have if there were no AVX cores: what those count for that run and wait, of what
- * all do. Those that run are not looked at, and taken to be like those of their kind that
- * wait; or that waited the last time, for AVX work that does not wait at all.
+ * Mechanism. Where there are CPUs for all, AVX work takes nothing from anyone, and may
+ * have what it needs. Otherwise it may have the part of the machine that its tasks would
+ * have if there were no AVX cores: what those count for that run and wait, of what all
+ * do; and what others do not want. That nobody else waits does not tell that there are
+ * CPUs for all: others may run on AVX cores, in whose queues AVX tasks wait meanwhile.
+ * Those that run are not looked at, and taken to be like those of their kind that wait;
+ * or that waited the last time, for AVX work that does not wait at all.
  *
  * Limits. Tasks that may use one CPU only are not looked at where they wait.
  */
@@ -47,18 +49,25 @@ static __always_inline u64 claimed(const struct avx_claim *claim, u64 mean)
 	return mean * (nr + claim->running / (CPU_BUSY / AVX_WHOLE));
 }
 
+/* The CPUs that they would use if they could. */
+static __always_inline u64 wanted(const struct avx_claim *claim)
+{
+	return claim->waiting.nr * CPU_BUSY + claim->running;
+}
+
 /* Of @nr_cpus, in CPU_BUSY, where AVX tasks count for @avx_weight each if none waits. */
 static __always_inline u64 fair_cpus(const struct avx_claim *avx, const struct avx_claim *other,
 				     u64 avx_weight, u64 nr_cpus)
 {
+	u64 whole = nr_cpus * CPU_BUSY, others = wanted(other);
 	u64 ours, all, part;
 
-	if (!other->waiting.nr || (!avx->waiting.nr && !avx->running))
-		return nr_cpus * CPU_BUSY;
+	if (!wanted(avx) || wanted(avx) + others <= whole)
+		return whole;
 	ours = claimed(avx, mean_weight(&avx->waiting, avx_weight));
 	all = ours + claimed(other, mean_weight(&other->waiting, AVX_WEIGHT_NORMAL));
 	part = ours * AVX_WHOLE / at_least_one(all);
-	return nr_cpus * part * (CPU_BUSY / AVX_WHOLE);
+	return at_least(nr_cpus * part * (CPU_BUSY / AVX_WHOLE), since(others, whole));
 }
 
 #endif /* AVXSPEC_SHARE_BPF_H */

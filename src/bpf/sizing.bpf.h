@@ -65,7 +65,7 @@ struct avx_sizing {
 	u64 total;     /* moving averages, in CPU_BUSY: of what ran, */
 	u64 avx;       /* ... of AVX work that ran, */
 	u64 demand;    /* ... of AVX work that ran or waited, */
-	u64 fair;      /* ... and of what it may have where others wait */
+	u64 fair;      /* ... and of what it may have where others want CPUs */
 	u64 weight;    /* what AVX tasks counted for that waited the last time, or 0 */
 	u32 nr_avx;    /* CPUs that are AVX cores */
 };
@@ -130,10 +130,14 @@ static __always_inline void follow_share(struct avx_sizing *sizing, const struct
 		sizing->weight = mean_weight(&demand->avx, known);
 }
 
-/* The nearest number of whole cores, and one at least. */
-static __always_inline u64 nearest_cores(u64 cpus_busy, u64 core)
+/* The nearest number of whole cores, and one at least; the last may have fewer CPUs. */
+static __always_inline u64 nearest_cores(u64 cpus_busy, const struct avx_demand *demand)
 {
-	return at_least((cpus_busy / (CPU_BUSY / 2) + core) / (2 * core), 1) * core;
+	u64 core = at_least_one(demand->granule), halves = cpus_busy / (CPU_BUSY / 2);
+
+	if (halves + 1 >= 2ULL * demand->nr_cpus)
+		return demand->nr_cpus;
+	return at_least((halves + core) / (2 * core), 1) * core;
 }
 
 /* No more than AVX work may have. What is there has to be too much by a bit more than half
@@ -141,10 +145,10 @@ static __always_inline u64 nearest_cores(u64 cpus_busy, u64 core)
 static __always_inline u32 at_most_fair(const struct avx_sizing *sizing,
 					const struct avx_demand *demand, u32 size)
 {
-	u64 core = at_least_one(demand->granule), most = nearest_cores(sizing->fair, core);
+	u64 core = at_least_one(demand->granule), most = nearest_cores(sizing->fair, demand);
 
 	if (sizing->nr_avx > most)
-		most = nearest_cores(sizing->fair + core * CPU_BUSY / 8, core);
+		most = nearest_cores(sizing->fair + core * CPU_BUSY / 8, demand);
 	return at_most(size, most);
 }
 

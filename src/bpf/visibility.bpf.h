@@ -132,8 +132,9 @@ static bool pays(struct task_struct *p, struct task_ctx *tctx, struct avx_proces
 {
 	enum avx_judgement judgement;
 
-	weigh_wait(&process->worth, tctx->waited_ns);
+	weigh_wait(&process->worth, policy, tctx->waited_ns, tctx->spared_ns);
 	tctx->waited_ns = 0;
+	tctx->spared_ns = 0;
 	judgement = judge_worth(&process->worth, policy, at->now);
 	if (judgement == JUDGED_TOO_DEAR)
 		tell(p, EVENT_ALONE, 0, process->worth.pause_ns);

@@ -9,10 +9,11 @@
  *
  * Mechanism. Both are estimated for each process. Without AVX cores the clock would
  * stay low after each phase until the next one, or for the hold time: a part of that is
- * what a phase earns. It costs two moves, and what its task waited beside idle CPUs;
- * where none idles, waiting is nobody's loss. Once a second the two are compared. If
- * the price is higher, and worth speaking of, the process is left alone: it sees
- * AVX-512, and does its wide work where it is. After a pause it is tried again for a
+ * what a phase earns. Who remains an AVX task, and takes turns, earns the same for those
+ * who run elsewhere while it waits. A phase costs two moves, and what its task waited
+ * beside idle CPUs; where none idles, waiting is nobody's loss. Once a second the two are
+ * compared. If the price is higher, and worth speaking of, the process is left alone: it
+ * sees AVX-512, and does its wide work where it is. After a pause it is tried again for a
  * second, and each pause is twice as long as the one before, up to a bound.
  *
  * Limits. Programs that share a core are judged one by one: of what a program that is
@@ -60,11 +61,18 @@ static __always_inline void weigh_phase(struct avx_worth *worth, const struct av
 		__sync_fetch_and_add(&worth->spent_ns, 2 * policy->move_cost_ns);
 }
 
-/* A task of the process waited for an AVX core while another CPU idled. */
-static __always_inline void weigh_wait(struct avx_worth *worth, u64 wait_ns)
+/*
+ * A task of the process waited for an AVX core: so long beside idle CPUs; or as long as
+ * it would have lowered the clock of others, who ran instead.
+ */
+static __always_inline void weigh_wait(struct avx_worth *worth, const struct avx_policy *policy,
+				       u64 wait_ns, u64 spared_ns)
 {
 	if (wait_ns)
 		__sync_fetch_and_add(&worth->spent_ns, wait_ns);
+	if (spared_ns)
+		__sync_fetch_and_add(&worth->earned_ns,
+				     spared_ns * policy->licence_drop / AVX_WHOLE);
 }
 
 static __always_inline void begin_window(struct avx_worth *worth, u64 at)

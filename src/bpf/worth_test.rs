@@ -21,7 +21,12 @@ mod native {
             since_last_ns: u64,
             moves: bool,
         );
-        pub safe fn avx_weigh_wait(worth: &mut Worth, wait_ns: u64);
+        pub safe fn avx_weigh_wait(
+            worth: &mut Worth,
+            policy: &avx_policy,
+            wait_ns: u64,
+            spared_ns: u64,
+        );
         pub safe fn avx_judge_worth(worth: &mut Worth, policy: &avx_policy, now: u64) -> u32;
         pub safe fn avx_is_left_alone(worth: &Worth, now: u64) -> bool;
     }
@@ -45,7 +50,7 @@ fn run(policy: &avx_policy, program: Program, ns: u64) -> (f64, u64) {
         let was_alone = avx_is_left_alone(&worth, now);
         if !was_alone {
             avx_weigh_phase(&mut worth, policy, program.gap, true);
-            avx_weigh_wait(&mut worth, program.waits);
+            avx_weigh_wait(&mut worth, policy, program.waits, 0);
         }
         avx_judge_worth(&mut worth, policy, now);
         let is_alone = avx_is_left_alone(&worth, now);
@@ -93,6 +98,21 @@ fn it_can_be_switched_off_at_once() {
     assert!(!avx_is_left_alone(&worth, SECOND));
 }
 
+/// A program that has AVX cores whole, and no phases: it pays for itself while others run
+/// elsewhere when it takes turns.
+#[test]
+fn whoever_takes_turns_with_others_stays() {
+    let policy = policy::on_cpu(&policy::standard(), 256);
+    for (spared, is_alone) in [(0, true), (670 * US, false)] {
+        let mut worth = Worth::default();
+        for now in (SECOND..3 * SECOND).step_by(3 * MS as usize) {
+            avx_weigh_wait(&mut worth, &policy, 50 * US, spared);
+            avx_judge_worth(&mut worth, &policy, now);
+        }
+        assert_eq!(avx_is_left_alone(&worth, 3 * SECOND), is_alone, "{spared}");
+    }
+}
+
 /// One that changes its ways is found out with the next try.
 #[test]
 fn changed_ways_are_found_out() {
@@ -116,7 +136,8 @@ fn what_it_takes_to_get_there_is_not_the_price() {
     for (until, is_alone) in [(100 * MS, false), (900 * MS, true)] {
         let mut worth = Worth::default();
         for now in (SECOND..3 * SECOND).step_by(10 * MS as usize) {
-            avx_weigh_wait(&mut worth, if now < SECOND + until { 9 * MS } else { 0 });
+            let wait = if now < SECOND + until { 9 * MS } else { 0 };
+            avx_weigh_wait(&mut worth, &policy, wait, 0);
             avx_judge_worth(&mut worth, &policy, now);
         }
         assert_eq!(avx_is_left_alone(&worth, 3 * SECOND), is_alone, "{until}");

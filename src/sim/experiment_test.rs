@@ -56,6 +56,15 @@ fn nobody_gets_more_than_a_share_by_avx512() {
     assert!((4..=8).contains(&outcome.avx_cores), "{} AVX cores", outcome.avx_cores);
 }
 
+/// It hardly has phases by which AVX cores would pay, but would leave low clocks to others in turn.
+#[test]
+fn an_encoder_beside_a_server_keeps_its_avx_cores() {
+    let outcome = outcome(&named("x264-nginx", 4), &of("default"));
+    assert!((10..=14).contains(&outcome.avx_cores), "{} AVX cores", outcome.avx_cores);
+    // Its second core or so comes when all of its threads are known.
+    assert!(outcome.role_changes <= 4, "{} changes", outcome.role_changes);
+}
+
 #[test]
 fn a_web_server_loses_by_avx512_what_was_published_and_gets_it_back() {
     let setup = named("nginx", 2);
