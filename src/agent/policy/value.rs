@@ -203,6 +203,11 @@ impl Scale {
     fn parse(&self, text: &str) -> Result<u64> {
         let (value, range) = match self {
             Choice(names) => {
+                let text = match text {
+                    "false" if *names == FLAG => "off",
+                    "true" if *names == FLAG => "on",
+                    _ => text,
+                };
                 let position = names.iter().position(|name| *name == text);
                 let position = position.with_context(|| format!("one of {}", names.join(", ")))?;
                 return Ok(position as u64);
@@ -261,6 +266,14 @@ mod tests {
         let open = FractionOrCpu(0..=1024);
         assert_eq!((open.parse(CPU).unwrap(), open.show(OF_THE_CPU)), (OF_THE_CPU, CPU.to_owned()));
         assert_eq!(open.parse("0.75").unwrap(), 768);
+    }
+
+    #[test]
+    fn a_flag_is_also_what_policy_files_have() {
+        let parsed = ["off", "false", "on", "true"].map(|text| Choice(FLAG).parse(text).unwrap());
+        assert_eq!(parsed, [0, 0, 1, 1]);
+        assert!(Choice(FLAG).parse("yes").is_err());
+        assert!(Choice(&["off", "compensate"]).parse("false").is_err());
     }
 
     #[test]
