@@ -24,7 +24,7 @@
  * is four times as long, up to a bound, and halved again after a minute without regrets.
  * So a load that ends frees its cores at once, and one that comes in bursts keeps them.
  *
- * Where others wait for CPUs as well, the set is no larger than AVX work has a share in
+ * Where CPUs are too few for all, the set is no larger than AVX work has a share in
  * the machine: share.bpf.h says how large that is. Tasks come and go, so that is averaged
  * over a longer time.
  *
