@@ -459,11 +459,14 @@ static __always_inline void settle_in(struct task_struct *p, const struct task_c
 /* An AVX task waited while scalar CPUs idled, or ran other work at their full clock. */
 static void account_wait(struct task_ctx *tctx, u64 wait_ns)
 {
-	const struct avx_policy *policy = current_policy();
+	const struct avx_policy *policy;
 
-	if (has_idle_of(ROLE_SCALAR))
+	if (has_idle_of(ROLE_SCALAR)) {
 		tctx->waited_ns += wait_ns;
-	else if (policy && nr_avx_cpus < nr_online_cpus)
+		return;
+	}
+	policy = current_policy();
+	if (policy && nr_avx_cpus < nr_online_cpus)
 		tctx->spared_ns += at_most(wait_ns, policy->licence_hold_ns);
 }
 

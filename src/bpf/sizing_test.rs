@@ -512,7 +512,7 @@ fn the_published_method_gives_the_share_of_the_time() {
 #[test]
 fn whole_cores_are_taken_and_no_more_cpus_than_there_are() {
     let mut machine = Machine::new(policy::standard(), 7, 2);
-    machine.threads(100, STEP, 100 * SECOND);
+    machine.threads(100, STEP, 10 * STEP);
     for _ in 0..100 {
         machine.run(LOOK);
         let size = machine.sizing.nr_avx;

@@ -50,13 +50,17 @@ static __always_inline bool is_left_alone(const struct avx_worth *worth, u64 now
 	return now < worth->alone_until;
 }
 
+/* Others, or the task itself, had so much time for which the clock would have been low. */
+static __always_inline void earn(struct avx_worth *worth, const struct avx_policy *policy, u64 ns)
+{
+	__sync_fetch_and_add(&worth->earned_ns, ns * policy->licence_drop / AVX_WHOLE);
+}
+
 /* A phase began, so long after the one before, in which the task had to move or not. */
 static __always_inline void weigh_phase(struct avx_worth *worth, const struct avx_policy *policy,
 					u64 since_last_ns, bool moves)
 {
-	u64 held = at_most(since_last_ns, policy->licence_hold_ns);
-
-	__sync_fetch_and_add(&worth->earned_ns, held * policy->licence_drop / AVX_WHOLE);
+	earn(worth, policy, at_most(since_last_ns, policy->licence_hold_ns));
 	if (moves)
 		__sync_fetch_and_add(&worth->spent_ns, 2 * policy->move_cost_ns);
 }
@@ -71,8 +75,7 @@ static __always_inline void weigh_wait(struct avx_worth *worth, const struct avx
 	if (wait_ns)
 		__sync_fetch_and_add(&worth->spent_ns, wait_ns);
 	if (spared_ns)
-		__sync_fetch_and_add(&worth->earned_ns,
-				     spared_ns * policy->licence_drop / AVX_WHOLE);
+		earn(worth, policy, spared_ns);
 }
 
 static __always_inline void begin_window(struct avx_worth *worth, u64 at)

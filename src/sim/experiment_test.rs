@@ -61,7 +61,7 @@ fn nobody_gets_more_than_a_share_by_avx512() {
 fn an_encoder_beside_a_server_keeps_its_avx_cores() {
     let outcome = outcome(&named("x264-nginx", 4), &of("default"));
     assert!((10..=14).contains(&outcome.avx_cores), "{} AVX cores", outcome.avx_cores);
-    // Its second core or so comes when all of its threads are known.
+    // The set may grow once more when all of its threads are known.
     assert!(outcome.role_changes <= 4, "{} changes", outcome.role_changes);
 }
 

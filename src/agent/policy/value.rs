@@ -113,9 +113,7 @@ impl Knob {
     pub fn text_of(&self, value: &DeValue<'_>) -> Result<String> {
         let text = match (&self.value, value) {
             (_, DeValue::String(text)) => Some(text.to_string()),
-            (Number(Choice(FLAG), ..), DeValue::Boolean(flag)) => {
-                Some(if *flag { "on" } else { "off" }.to_owned())
-            }
+            (Number(Choice(FLAG), ..), DeValue::Boolean(flag)) => Some(flag.to_string()),
             (Number(Count(_) | Fraction(_) | FractionOrCpu(_), ..), DeValue::Integer(_)) => {
                 integer(value)
             }
