@@ -173,9 +173,7 @@ impl<'a> Scheduler<'a> {
                 info!("{}: policy {} stays", pending.peer, history.in_force().generation);
                 shown(history)
             }),
-            Request::Status => {
-                self.status(history.in_force()).map(|it| Answer::Status(Box::new(it)))
-            }
+            Request::Status => self.status(history).map(|it| Answer::Status(Box::new(it))),
             Request::Follow(_) => self.begin_to_tell(history.in_force().generation),
             Request::Explain(thread) => books::task(&self.skel, *thread)
                 .map(|task| Answer::Explanation(Box::new(Explanation::new(*thread, &task)))),
@@ -348,7 +346,8 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    fn status(&mut self, in_force: &InForce) -> Result<Status> {
+    fn status(&mut self, history: &History) -> Result<Status> {
+        let in_force = history.in_force();
         self.counters.read(Instant::now());
         let ledgers = books::ledgers(&self.skel);
         let per_cpu = books::cpu_stats(&self.skel)?;
@@ -370,6 +369,8 @@ impl<'a> Scheduler<'a> {
             tier: self.means.tier.name().to_owned(),
             why: self.means.tier.why.to_owned(),
             generation: in_force.generation,
+            policy: in_force.name.to_owned(),
+            trial_left_s: trial_left_s(history),
             compensates: in_force.policy.fairness == COMPENSATE,
             clocks: self.told_by(),
             runs_for_s: seconds(metrics.interval_ns),
@@ -408,6 +409,8 @@ impl<'a> Scheduler<'a> {
                 tier: self.means.tier.name(),
                 clocks: self.told_by(),
                 generation: history.in_force().generation,
+                policy: history.in_force().name,
+                trial_left: history.trial_left(Instant::now()).unwrap_or_default(),
                 policy_refusals: history.refusals(),
                 policy_reverts: history.reverts(),
                 cpus: roles.iter().map(|(cpu, it)| (*cpu, status::is_avx_core(it))).collect(),
@@ -476,6 +479,10 @@ fn shown(history: &History) -> Answer {
     Answer::InForce {
         generation: history.in_force().generation,
         settings: policy::settings(&history.in_force().policy),
-        trial_left_s: history.trial_left(Instant::now()).map(|left| left.as_secs()),
+        trial_left_s: trial_left_s(history),
     }
+}
+
+fn trial_left_s(history: &History) -> Option<u64> {
+    history.trial_left(Instant::now()).map(|left| left.as_secs())
 }

@@ -41,8 +41,13 @@ pub struct Status {
     pub version: String,
     pub tier: String,
     pub why: String,
-    /// Of the policy.
+    /// Of the policy, and its name, if it has one.
     pub generation: u64,
+    #[serde(default)]
+    pub policy: String,
+    /// Until the policy before comes back, unless this one is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial_left_s: Option<u64>,
     /// Whether who loses time to low clocks pays for it, and by what that is told.
     pub compensates: bool,
     pub clocks: String,
@@ -255,6 +260,17 @@ fn the_most_first<T>(mut all: Vec<T>, book: impl Fn(&T) -> &Book) -> Vec<T> {
 }
 
 impl Status {
+    /// Which policy is in force.
+    pub fn policy(&self) -> String {
+        format!("policy {}: {}", self.generation, self.policy)
+    }
+
+    /// That it may not be for long.
+    pub fn trial(&self) -> Option<String> {
+        let left = self.trial_left_s?;
+        Some(format!("on trial: the policy before comes back in {left} s"))
+    }
+
     /// Who has no name any more is gone.
     pub fn name_cgroups(&mut self, paths: &BTreeMap<u64, String>) {
         for it in &mut self.cgroups {
@@ -288,7 +304,11 @@ impl fmt::Display for Status {
         let avx_cores = self.cpus.iter().filter(|cpu| cpu.is_avx_core).map(|cpu| cpu.cpu);
         let nr_avx_cores = avx_cores.clone().count();
         writeln!(out, "scx_avxspec {}, tier {}: {}", self.version, self.tier, self.why)?;
-        writeln!(out, "policy {}, for {:.0} s", self.generation, self.runs_for_s)?;
+        writeln!(out, "{}", self.policy())?;
+        if let Some(trial) = self.trial() {
+            writeln!(out, "{trial}")?;
+        }
+        writeln!(out, "schedules for {:.0} s", self.runs_for_s)?;
         writeln!(
             out,
             "AVX cores: {} of {} CPUs ({}), {} changes",

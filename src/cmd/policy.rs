@@ -97,7 +97,7 @@ fn ask_in_force(request: &Request) -> Result<(InForce, Option<u64>)> {
         Answer::InForce { generation, settings, trial_left_s } => {
             let settings: Vec<String> = settings.iter().map(Setting::text).collect();
             let policy = policy::turned(policy::standard(), &settings)?;
-            Ok((InForce { generation, policy }, trial_left_s))
+            Ok((InForce::new(generation, policy), trial_left_s))
         }
         other => bail!("this is no policy: {other:?}"),
     }
@@ -109,11 +109,9 @@ fn list() -> Result<()> {
         print(&format!("{:14} {}\n", it.name, it.purpose))?;
     }
     print(&match ask_in_force(&Request::Show) {
-        Ok((in_force, _)) => format!(
-            "policy {} is in force: {}\n",
-            in_force.generation,
-            named::name_of(&in_force.policy).unwrap_or("custom")
-        ),
+        Ok((in_force, _)) => {
+            format!("policy {} is in force: {}\n", in_force.generation, in_force.name)
+        }
         Err(error) => format!("none is known to be in force: {error:#}\n"),
     })
 }
@@ -126,7 +124,7 @@ fn show() -> Result<()> {
     print(&format!(
         "# policy {}\n# {}\n{trial}{}",
         in_force.generation,
-        named::name_of(&in_force.policy).unwrap_or("custom"),
+        in_force.name,
         policy::file_of(&in_force.policy)
     ))
 }

@@ -81,6 +81,7 @@ fn is_changed_live() -> Result<()> {
              policy confirm >&2; expect 8 static
              refuses confirm
              policy set avx-cpus=3 --revert-after 1h >&2; expect 9 custom
+             scx_avxspec status | sed -n '2,3p'
              policy undo >&2; expect 10 static
              refuses confirm
              policy use fault-migrate --revert-after 1s >&2
@@ -106,6 +107,7 @@ fn is_changed_live() -> Result<()> {
         "avx-cpus: 2 -> 3\nwindow: 50ms -> 20ms\n",
         "sizing: controller -> share\nreturn: adaptive -> syscall\nonly-where-it-pays: on -> off\n",
         "policy 7 is in force: adaptive\n# on trial: the one before comes back in ",
+        "policy 9: custom\non trial: the policy before comes back in ",
         "status=0\n",
     ] {
         ensure!(told.contains(line), "no {line:?} in {told}");

@@ -35,7 +35,7 @@ fn without(text: &str, open: char, close: char) -> String {
 /// Without the labels that `by (...)` and its like list.
 fn without_groups(text: &str) -> String {
     let mut out = text.to_owned();
-    for keyword in ["by", "without", "on", "ignoring"] {
+    for keyword in ["by", "without", "on", "ignoring", "group_left"] {
         while let Some(begin) = out.find(&format!("{keyword} (")) {
             let end = begin + out[begin..].find(')').unwrap();
             out.replace_range(begin..=end, " ");

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::exposition::{Format, reference, text_of};
 use super::families::{self, Facts};
@@ -45,6 +46,8 @@ fn life(s: u64) -> Snapshot {
         clocks: "an estimate".to_owned(),
         tier: "trap",
         generation: 3,
+        policy: "fair",
+        trial_left: Duration::from_millis(1500),
         policy_refusals: 4,
         policy_reverts: 1,
         cpus: [(0, true), (1, false)].into(),
@@ -103,6 +106,8 @@ fn numbers_are_in_seconds_and_labels_are_escaped() {
     let samples = samples(&text);
     assert_eq!(samples["avxspec_lowered_seconds_total"], 2.0);
     assert_eq!(samples["avxspec_direct_total"], 800.0);
+    assert_eq!(samples["avxspec_policy_info{policy=\"fair\"}"], 1.0);
+    assert_eq!(samples["avxspec_policy_trial_left_seconds"], 1.5);
     assert_eq!(samples["avxspec_policy_switches_total"], 2.0);
     assert_eq!(samples["avxspec_policy_refusals_total"], 4.0);
     assert_eq!(samples["avxspec_policy_reverts_total"], 1.0);

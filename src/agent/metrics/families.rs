@@ -145,6 +145,23 @@ fn about_the_scheduler() -> Vec<Family> {
         Family::gauge("avxspec_policy_generation", "number of the policy in force", |facts| {
             facts.view.snapshot.now.generation
         }),
+        Family::new(
+            MetricType::Info,
+            "avxspec_policy",
+            "the policy in force, by its name or as \"custom\"",
+            &["policy"],
+            |facts| {
+                let policy = facts.view.snapshot.now.policy.to_owned();
+                vec![(vec![("policy", policy)], Value::Info)]
+            },
+        ),
+        Family::one(
+            MetricType::Gauge,
+            "avxspec_policy_trial_left_seconds",
+            "time until the policy before comes back, unless the one in force is confirmed; 0 where \
+             none is on trial",
+            |facts| Value::Ns(facts.view.snapshot.now.trial_left.as_nanos() as u64),
+        ),
         Family::counter(
             "avxspec_policy_switches",
             "times that the policy was changed while the scheduler ran",

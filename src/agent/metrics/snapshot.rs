@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
+use std::time::Duration;
 
 use crate::agent::counters::Counted;
 use crate::agent::prospect::Prospect;
@@ -28,8 +29,11 @@ pub struct Now {
     pub tier: &'static str,
     /// By what it is told how low clocks are.
     pub clocks: String,
-    /// Of the policy, and how often another one was refused, or came back unconfirmed.
+    /// Of the policy: its number, its name, how much longer it is on trial, and how often another
+    /// one was refused, or came back unconfirmed.
     pub generation: u64,
+    pub policy: &'static str,
+    pub trial_left: Duration,
     pub policy_refusals: u64,
     pub policy_reverts: u64,
     /// Those online, and whether each is an AVX core.

@@ -59,7 +59,7 @@ pub struct History {
 
 impl History {
     pub fn new(policy: avx_policy) -> Self {
-        let in_force = InForce { generation: 1, policy };
+        let in_force = InForce::new(1, policy);
         Self { in_force, before: None, trial_ends: None, refusals: 0, reverts: 0 }
     }
 
@@ -110,7 +110,7 @@ impl History {
     }
 
     fn next(&self, policy: avx_policy) -> InForce {
-        InForce { generation: self.in_force.generation + 1, policy }
+        InForce::new(self.in_force.generation + 1, policy)
     }
 
     /// This is in force from now on. A policy that is the same as the one before does not take the

@@ -86,11 +86,19 @@ pub fn differences(from: &avx_policy, to: &avx_policy) -> Vec<Difference> {
     KNOBS.iter().filter_map(difference).collect()
 }
 
-/// A policy, and how many there were before it.
+/// A policy, which is the first or the tenth since the agent started.
 #[derive(Clone, Copy)]
 pub struct InForce {
     pub generation: u64,
+    /// To look for it takes long.
+    pub name: &'static str,
     pub policy: avx_policy,
+}
+
+impl InForce {
+    pub fn new(generation: u64, policy: avx_policy) -> Self {
+        Self { generation, name: named::name_of(&policy), policy }
+    }
 }
 
 #[cfg(test)]

@@ -81,10 +81,10 @@ fn names() -> impl Iterator<Item = &'static str> {
     NAMED.iter().map(|it| it.name)
 }
 
-/// The name of a policy, unless it is custom.
-pub fn name_of(policy: &avx_policy) -> Option<&'static str> {
+/// The name of a policy, or that it has none.
+pub fn name_of(policy: &avx_policy) -> &'static str {
     let is_it = |it: &&Named| it.policy().is_ok_and(|it| differences(&it, policy).is_empty());
-    NAMED.iter().find(is_it).map(|it| it.name)
+    NAMED.iter().find(is_it).map_or("custom", |it| it.name)
 }
 
 #[cfg(test)]
@@ -95,13 +95,13 @@ mod tests {
     #[test]
     fn each_is_valid_and_none_is_another() {
         for it in NAMED {
-            assert_eq!(name_of(&it.policy().unwrap()), Some(it.name));
+            assert_eq!(name_of(&it.policy().unwrap()), it.name);
             assert!(!it.purpose.contains(['\n', '.']), "{}", it.purpose);
         }
         assert_eq!(names().collect::<BTreeSet<_>>().len(), NAMED.len());
-        assert_eq!(name_of(&standard()), Some(DEFAULT));
+        assert_eq!(name_of(&standard()), DEFAULT);
         let custom = turned(standard(), &["avx-cpus=3".to_owned()]).unwrap();
-        assert_eq!(name_of(&custom), None);
+        assert_eq!(name_of(&custom), "custom");
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn policies(state: &State) -> Vec<Line<'static>> {
     let in_force = state
         .status
         .as_ref()
-        .map_or_else(String::new, |status| format!("policy {} is in force; ", status.generation));
+        .map_or_else(String::new, |status| format!("{} is in force; ", status.policy()));
     let head = format!("{in_force}another one:");
     let rows = (1..).zip(NAMED).map(|(key, it)| format!("{key}  {:14} {}", it.name, it.purpose));
     let rest = ["u  undo the last change", "p  back, and nothing changes"].map(str::to_owned);
@@ -136,11 +136,20 @@ fn header(status: &Status, width: usize) -> Vec<Line<'static>> {
     let uptime = humantime::format_duration(Duration::from_secs(status.runs_for_s as u64));
     let first = format!("scx_avxspec  tier {}: {}", status.tier, status.why);
     let cores = format!("AVX cores: {avx_cores} of {}", status.cpus.len());
-    let second = format!("{cores}  policy {}  up {uptime}", status.generation);
+    let mut second = format!("{cores}  {}", status.policy());
+    let uptime = format!("  up {uptime}");
+    if second.len() + uptime.len() <= width {
+        second.push_str(&uptime);
+    }
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let short: String = first.chars().take(width).collect();
+    let trial = status.trial().map(Line::raw);
     let prospect = status.prospect.as_ref().map(|it| Line::raw(it.to_string()));
-    [Line::styled(short, bold), Line::raw(second)].into_iter().chain(prospect).collect()
+    [Line::styled(short, bold), Line::raw(second)]
+        .into_iter()
+        .chain(trial)
+        .chain(prospect)
+        .collect()
 }
 
 fn legend(each: usize) -> Vec<Line<'static>> {

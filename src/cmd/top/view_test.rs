@@ -50,6 +50,7 @@ fn status(nr_cpus: u32, seconds: f64) -> Status {
         tier: "trap".to_owned(),
         why: "the kernel tells of each first wide instruction".to_owned(),
         generation: 3,
+        policy: "fair".to_owned(),
         runs_for_s: seconds,
         avx_s: 0.75 * seconds,
         low_clock_on_scalar_cpus_s: 0.125 * seconds,
@@ -99,7 +100,7 @@ fn a_screen_of_80_columns_shows_everything() {
         text(&watched(8), 80, 24),
         [
             "scx_avxspec  tier trap: the kernel tells of each first wide instruction",
-            "AVX cores: 2 of 8  policy 3  up 1m 40s",
+            "AVX cores: 2 of 8  policy 3: fair  up 1m 40s",
             "node 0 cache 0 Ss Ss",
             "node 1 cache 4 Ss Aa",
             "offline x",
@@ -126,6 +127,13 @@ fn a_screen_of_80_columns_shows_everything() {
     );
 }
 
+#[test]
+fn a_trial_is_told_with_its_end() {
+    let mut state = watched(8);
+    state.hear(Ok(Status { trial_left_s: Some(312), ..status(8, 102.0) }));
+    assert_eq!(text(&state, 60, 10)[2], "on trial: the policy before comes back in 312 s");
+}
+
 /// What an operator wants to know before anything is switched on is there at any size.
 #[test]
 fn while_nothing_is_done_it_is_told_what_it_would_be_worth() {
@@ -145,7 +153,7 @@ fn a_screen_of_40_columns_and_10_rows_is_readable() {
         text(&watched(64), 40, 10),
         [
             "scx_avxspec  tier trap: the kernel tells",
-            "AVX cores: 2 of 64  policy 3  up 1m 40s",
+            "AVX cores: 2 of 64  policy 3: fair",
             "SsSsSsSsSsSsSsSsSsSsSsSsSsSsSsSs",
             "SsSsSsSsSsSsSsSsSsSsSsSsSsSsSsAa x",
             "A AVX core  S scalar  a s idle  x offlin",
@@ -181,7 +189,7 @@ fn who_goes_away_is_missed_and_what_is_known_stays() {
     state.hear(Err("no scheduler listens".to_owned()));
     let screen = text(&state, 80, 24);
     assert_eq!(screen[0], "trying again: no scheduler listens");
-    assert_eq!(screen[2], "AVX cores: 2 of 8  policy 3  up 1m 40s");
+    assert_eq!(screen[2], "AVX cores: 2 of 8  policy 3: fair  up 1m 40s");
     // It comes back, counts from zero, and what it did before is no rate.
     state.hear(Ok(Status { avx_s: 1.0, ..status(8, 2.0) }));
     let screen = text(&state, 80, 24);
@@ -262,7 +270,7 @@ fn a_policy_is_chosen_by_two_keys() {
     assert_eq!((press(&mut state, '2'), press(&mut state, 'u')), (Wish::Nothing, Wish::Nothing));
     press(&mut state, 'p');
     let page = text(&state, 40, 12);
-    assert_eq!(page[0], "policy 3 is in force; another one:");
+    assert_eq!(page[0], "policy 3: fair is in force; another one:");
     assert!(page[2].starts_with("2  fault-migrate"), "{page:?}");
     assert_eq!(press(&mut state, '9'), Wish::Nothing);
     let expected = What::to(&named::named("fault-migrate").unwrap().policy().unwrap());

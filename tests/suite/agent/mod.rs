@@ -191,7 +191,7 @@ fn status_of_64_cpus() -> Value {
     let waits = json!({ "below_ns": [1024, 2048], "counts": [3, 1] });
     json!({ "status": {
         "version": "1", "tier": "trap", "why": "the kernel tells of each first wide instruction",
-        "generation": 1, "compensates": false, "clocks": "",
+        "generation": 1, "policy": "adaptive", "compensates": false, "clocks": "",
         "runs_for_s": 10.0, "busy_s": 5.0, "avx_s": 1.0, "scalar_s": 1.0,
         "low_clock_on_scalar_cpus_s": 0.0, "low_clock_on_avx_cores_s": 0.0,
         "cpus": (0..64).map(cpu).collect::<Vec<_>>(), "offline": [],
