@@ -107,15 +107,21 @@ s32 BPF_STRUCT_OPS(avxspec_init_task, struct task_struct *p, struct scx_init_tas
 	return classifies() ? init_process(p, args->fork) : 0;
 }
 
-/* A task enters with neither credit nor debt. */
+/*
+ * A task enters with neither credit nor debt, and waits nowhere, whatever another scheduler
+ * left there. It may have been here before, and of another class since.
+ */
 void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 {
 	u64 id = shared_queue(llc_of(p));
 	struct queue_ctx *queue = lookup_queue(id);
 	struct task_ctx *tctx = lookup_task(p);
 
+	scx_bpf_task_set_dsq_vtime(p, 0);
 	if (!tctx || !queue)
 		return;
+	if (classifies())
+		begin_anew(p, tctx);
 
 	tctx->queue = id;
 	tctx->vtime = queue->clock;
@@ -189,6 +195,11 @@ static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 	cctx->sent_away = 0;
 	if (cctx->sent_to < 0)
 		return false;
+	/* Meanwhile somebody may have changed what it may use: this CPU was not locked. */
+	if (only_cpu_of(p) >= 0 || !is_allowed_on(p, cctx->sent_to)) {
+		scx_bpf_kick_cpu(cctx->sent_to, SCX_KICK_IDLE);
+		return false;
+	}
 	go_to(p, cctx->sent_to, cctx->sends_avx, enq_flags);
 	return true;
 }
@@ -288,7 +299,7 @@ static __always_inline bool is_misplaced(struct task_struct *p, const struct cpu
 
 static __always_inline bool is_misuse(struct task_struct *p, const struct cpu_ctx *cctx)
 {
-	return cctx->role == ROLE_AVX && is_misplaced(p, cctx);
+	return cctx->role == ROLE_AVX && is_misplaced(p, cctx) && may_use_scalar_cpu(p);
 }
 
 /* ... and there is a CPU of its own kind to go to, which has to be idle for other work. */
@@ -317,7 +328,6 @@ static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum av
 	}
 	there->coming = (u64)p;
 	there->avx_is_coming = cctx->runs_avx;
-	there->coming_since = cctx->accounted;
 	return cpu;
 }
 
@@ -415,6 +425,8 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!cctx)
 		return;
+	/* Who was sent here would be in the local queue, and run without a question. */
+	cctx->coming = 0;
 	if (may_stay && sends_away(prev, cctx))
 		prev = NULL;
 	else if (may_stay)
@@ -504,13 +516,22 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 	settle_in(p, tctx, cctx, is_avx, at.now);
 }
 
+/*
+ * The task begins to run here; or it runs already, and another CPU gave it another weight or
+ * mask, or made it one of ours: it goes on as it did, and only since when is not known.
+ */
 void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 {
-	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 	bool has_waited = leave_queue(p), was_sent;
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
 
 	if (!cctx)
 		return;
+	if (cpu != bpf_get_smp_processor_id()) {
+		cctx->started_at = 0;
+		return;
+	}
 	was_sent = cctx->coming == (u64)p;
 	cctx->coming = 0;
 	cctx->sent_away = 0;
@@ -521,9 +542,9 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		return;
 	if (cctx->runs_avx2)
 		end_avx2(cctx);
-	/* It comes as it was there, and may as well have run here since: a clock is expensive. */
+	/* It comes as it was there. */
 	if (was_sent && nr_avx_cpus)
-		settle_in(p, NULL, cctx, cctx->avx_is_coming, cctx->coming_since);
+		settle_in(p, NULL, cctx, cctx->avx_is_coming, scx_bpf_now());
 	else
 		arrive(p, cctx, has_waited);
 }
@@ -648,6 +669,7 @@ static void goes_to_others(void)
 
 	if (!cctx)
 		return;
+	cctx->coming = 0;
 	set_misused(cctx, false);
 	if (cctx->runs_avx)
 		runs_as(NULL, NULL, cctx, false, scx_bpf_now());

@@ -308,6 +308,40 @@ static void weigh_all(struct avx_demand *demand)
 	demand->other = other;
 }
 
+/*
+ * Who is first in a queue for AVX cores that there may be no more is for any CPU once it has been
+ * due for long. Where all of them idle nobody would notice. Global, for the verifier.
+ */
+__noinline int wake_for_stranded(u64 id, u64 stranded_ns)
+{
+	struct task_struct *p;
+	s32 cpu;
+
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, id, 0) {
+		if (vtime_before(p->scx.dsq_vtime + stranded_ns, scx_bpf_now())) {
+			cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+			if (cpu >= 0)
+				scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		}
+		break;
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+static void look_for_stranded(const struct avx_policy *policy)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct queue_ctx *queue = lookup_queue(avx_queue(cpu));
+
+		if (queue && queue->nr_waiting)
+			wake_for_stranded(avx_queue(cpu), policy->stranded_ns);
+	}
+}
+
 static struct avx_demand demand_of(u64 elapsed_ns, const struct avx_policy *policy)
 {
 	return (struct avx_demand){
@@ -355,6 +389,7 @@ static int look(void *map, int *key, struct look_timer *timer)
 			is_done = approach(size, policy);
 		is_approaching = !is_done;
 		end_resizing();
+		look_for_stranded(policy);
 	}
 	bpf_rcu_read_unlock();
 	bpf_timer_start(&timer->timer, is_done ? LOOK_NS : 0, 0);
@@ -505,6 +540,15 @@ __noinline bool may_use_avx_core(struct task_struct *p __arg_trusted)
 	if (!nr_avx_cpus || p->nr_cpus_allowed >= nr_cpu_ids)
 		return nr_avx_cpus;
 	return avx && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(avx));
+}
+
+/* The same of other CPUs. */
+__noinline bool may_use_scalar_cpu(struct task_struct *p __arg_trusted)
+{
+	struct bpf_cpumask *scalar = scalar_cpus;
+
+	return p->nr_cpus_allowed >= nr_cpu_ids ||
+	       (scalar && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(scalar)));
 }
 
 /* The cache in whose queue an AVX task waits: its own if that has AVX cores. */

@@ -124,8 +124,8 @@ static __always_inline void follow_share(struct avx_sizing *sizing, const struct
 
 	if (!sizing->fair)
 		sizing->fair = all;
-	sizing->fair = moving_average(sizing->fair, fair_cpus(&avx, &other, known, demand->nr_cpus),
-				      weight);
+	sizing->fair = at_least_one(moving_average(
+		sizing->fair, fair_cpus(&avx, &other, known, demand->nr_cpus), weight));
 	if (demand->avx.nr)
 		sizing->weight = mean_weight(&demand->avx, known);
 }

@@ -95,10 +95,9 @@ struct cpu_ctx {
 	u64 sent_away;
 	bool sends_avx;
 	s32 sent_to;
-	/* Who was sent here from elsewhere, and when. */
+	/* Who was sent here from elsewhere. */
 	u64 coming;
 	bool avx_is_coming;
-	u64 coming_since;
 	u32 role; /* enum avx_role */
 	/* Its cache, the one whose queues were looked at last besides, and those whose
 	 * queues it is about to take from. */

@@ -382,7 +382,9 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 	*process = (struct avx_process){};
 	tctx->habit = (struct avx_habit){};
 	tctx->phase = (struct avx_phase){};
-	tctx->hidden = false;
+	/* The kernel has let go of both, but the task may have been switched since. */
+	hide(p, tctx, false);
+	watch_syscalls(p, false);
 	tctx->hinted = false;
 	tctx->quiet_until = 0;
 	tctx->ended_at = 0;
@@ -390,6 +392,21 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 	bpf_task_storage_delete(&hints, p);
 	look_for_name(p, process, policy);
 	return 0;
+}
+
+/*
+ * What the kernel let go of when the task left for another class: AVX-512 is not hidden from
+ * it, and its system calls are not watched, so that nothing would end a phase.
+ */
+static void begin_anew(struct task_struct *p, struct task_ctx *tctx)
+{
+	const struct avx_policy *policy = current_policy();
+	struct avx_moment at = accounted_moment_of(p);
+
+	tctx->hidden = false;
+	tctx->quiet_until = 0;
+	if (policy && tctx->habit.class == CLASS_AVX && !tctx->hinted)
+		end_phase(p, tctx, policy, BOUNDARY_SWITCH, &at);
 }
 
 /* A new process is like the one that it was forked from. */

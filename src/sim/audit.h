@@ -24,6 +24,10 @@ static struct {
 	u64 weight;
 } counted[NR_QUEUE_KINDS * SIM_CPUS_MAX];
 
+/* How far what is kept of the task that runs may be from how long it ran: it came from elsewhere.
+ */
+#define UNTIMED_NS (1000 * 1000ULL)
+
 static void audit_state(const struct sim_task *it)
 {
 	bool is_queued = it->t.scx.flags & SCX_TASK_QUEUED;
@@ -72,13 +76,33 @@ static void audit_wait(const struct sim_task *it, const struct task_ctx *tctx)
 		sim_fail("task %d is due too late", it->t.pid);
 }
 
-/* A task that any CPU may take does not wait where one idles. */
-static void audit_idle(const struct sim_task *it)
+/* What is kept of the task that runs is of that one. */
+static void audit_time(const struct sim_task *it)
 {
-	u64 now = scx_bpf_now();
+	const struct cpu_ctx *cctx = lookup_cpu(it->cpu);
+	u64 now = scx_bpf_now(), ran = it->t.se.sum_exec_runtime + now - it->began_at, kept;
 
-	if (it->state != SIM_WAITS || it->dsq->is_local || is_avx_queue(it->dsq->id) ||
-	    now - it->waits_since < UNNOTICED_NS)
+	if (it->state != SIM_RUNS || !cctx->started_at)
+		return;
+	kept = ran_up_to(&it->t, cctx, now);
+	if (kept > ran + UNTIMED_NS || ran > kept + UNTIMED_NS)
+		sim_fail("task %d is said to have run for %llu ns, and did for %llu", it->t.pid,
+			 kept, ran);
+}
+
+/*
+ * A task that any CPU may take does not wait where one idles, and an AVX task does not for much
+ * longer than it has to.
+ */
+static void audit_idle(const struct sim_task *it, const struct avx_policy *policy)
+{
+	u64 now = scx_bpf_now(), bound = UNNOTICED_NS;
+
+	if (it->state != SIM_WAITS || it->dsq->is_local)
+		return;
+	if (is_avx_queue(it->dsq->id))
+		bound += since(it->waits_since, it->t.scx.dsq_vtime) + policy->stranded_ns;
+	if (now - it->waits_since < bound)
 		return;
 	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		const struct sim_cpu *is = sim_cpu(cpu);
@@ -90,7 +114,7 @@ static void audit_idle(const struct sim_task *it)
 	}
 }
 
-static void audit_tasks(void)
+static void audit_tasks(const struct avx_policy *policy)
 {
 	memset(counted, 0, sizeof(counted));
 	for (struct sim_task *it = sim_newest_task(); it; it = it->older) {
@@ -101,7 +125,8 @@ static void audit_tasks(void)
 			continue;
 		audit_class(it, tctx);
 		audit_wait(it, tctx);
-		audit_idle(it);
+		audit_time(it);
+		audit_idle(it, policy);
 	}
 }
 
@@ -193,7 +218,7 @@ void sim_audit(void)
 		audited.generation = generation_of(policy);
 		audited.policy_since = scx_bpf_now();
 	}
-	audit_tasks();
+	audit_tasks(policy);
 	if (!sim_is_attached())
 		return;
 	audit_queues();

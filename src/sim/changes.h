@@ -10,7 +10,19 @@
 #ifndef SIM_CHANGES_H
 #define SIM_CHANGES_H
 
-/* Whoever waits is queued anew; whoever runs is told of as if it began. */
+/* Whoever runs is told of as if it began, and by the CPU of who changed it. */
+static void tell_changed(struct sim_task *task)
+{
+	u32 cpu = task->cpu;
+
+	do
+		cpu = (cpu + 1) % nr_cpus;
+	while (!cpus[cpu].is_online);
+	this_cpu = cpu;
+	tell_running(task);
+}
+
+/* Whoever waits is queued anew. */
 void sim_task_weigh(struct sim_task *task, u32 weight)
 {
 	bool waits = task->state == SIM_WAITS;
@@ -22,10 +34,23 @@ void sim_task_weigh(struct sim_task *task, u32 weight)
 	task->t.scx.weight = weight;
 	if (waits)
 		enqueue(task, task->cpu, 0);
-	if (task->state == SIM_RUNS) {
-		this_cpu = task->cpu;
-		tell_running(task);
-	}
+	if (task->state == SIM_RUNS)
+		tell_changed(task);
+}
+
+/*
+ * What runs is of a realtime class for a moment, as who holds a lock may be. The kernel lets go
+ * of what was asked of it for the task, whose storage stays.
+ */
+void sim_task_boost(struct sim_task *task)
+{
+	if (task->state != SIM_RUNS || !is_attached)
+		return;
+	account(task->cpu);
+	avxspec.disable(&task->t);
+	let_go(task);
+	avxspec.enable(&task->t);
+	tell_changed(task);
 }
 
 /*
@@ -98,8 +123,7 @@ void sim_task_allow(struct sim_task *task, const u64 *words)
 		move_away(task);
 	if (state != SIM_RUNS)
 		return;
-	this_cpu = cpu;
-	tell_running(task);
+	tell_changed(task);
 	if (may_stay)
 		return;
 	/* A kernel thread moves it, for which it has to make room. */
@@ -163,14 +187,14 @@ static void take_over_all_tasks(void)
 			unlink_task(task);
 		if (task->state == SIM_RUNS)
 			account(task->cpu);
+		/* As another scheduler may have left it. */
+		task->t.scx.dsq_vtime = 7 * task->t.pid;
 		avxspec.enable(&task->t);
 		task->t.scx.slice = SLICE_DFL;
 		if (task->state == SIM_WAITS)
 			move_away(task);
-		if (task->state == SIM_RUNS) {
-			this_cpu = task->cpu;
-			tell_running(task);
-		}
+		if (task->state == SIM_RUNS)
+			tell_changed(task);
 	}
 }
 

@@ -19,6 +19,11 @@ impl<H: Hardware> Engine<H> {
         self.change_task(task, |engine| engine.kernel.weigh(task, weight));
     }
 
+    /// It has realtime priority for a moment, if it runs.
+    pub fn boost(&mut self, task: Task) {
+        self.change_task(task, |engine| engine.kernel.boost(task));
+    }
+
     /// The task may use these CPUs from now on.
     pub fn allow(&mut self, task: Task, cpus: &[u64; MASK_WORDS]) {
         self.change_task(task, |engine| engine.kernel.allow(task, cpus));

@@ -20,6 +20,16 @@ impl Program for Busy {
     }
 }
 
+/// Scalar and wide work in turns.
+struct Alternates(bool);
+
+impl Program for Alternates {
+    fn next(&mut self, _now: u64) -> Step {
+        self.0 = !self.0;
+        Step::Work(if self.0 { Kind::Heavy512 } else { Kind::Scalar }, 2e6)
+    }
+}
+
 fn busy(engine: &mut Engine<Steady>, nr: usize) -> Vec<Task> {
     (0..nr).map(|_| engine.spawn(Box::new(Busy), 100)).collect()
 }
@@ -89,6 +99,36 @@ fn another_weight_counts_at_once() {
     engine.weigh(tasks[0], 100);
     let shares = shares_of(&mut engine, &tasks, 5 * SECOND);
     assert!((shares[0] - 0.5).abs() < 0.03, "{shares:?}");
+}
+
+/// Whoever changes it does so on another CPU, whose books are about what runs there.
+#[test]
+fn what_runs_is_changed_without_a_trace_on_the_cpu_of_who_does_it() {
+    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &[]);
+    let mut tasks = busy(&mut engine, 1);
+    engine.run_for(SECOND).unwrap();
+    tasks.extend(busy(&mut engine, 1));
+    for round in 0..20 {
+        engine.run_for(7 * MS).unwrap();
+        engine.weigh(tasks[0], [100, 300][round % 2]);
+        engine.kernel().audit().unwrap();
+        engine.allow(tasks[0], &[u64::MAX; MASK_WORDS]);
+        engine.kernel().audit().unwrap();
+    }
+}
+
+/// Whether AVX-512 was hidden from it, or it was in a phase.
+#[test]
+fn who_had_realtime_priority_begins_anew() {
+    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
+    let task = engine.spawn(Box::new(Alternates(false)), 100);
+    for _ in 0..200 {
+        engine.run_for(3 * MS + MS / 3).unwrap();
+        engine.boost(task);
+        engine.kernel().audit().unwrap();
+    }
+    assert!(engine.work_done(task, Kind::Heavy512) > 1e8);
 }
 
 /// Whether it runs or waits.

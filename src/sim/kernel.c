@@ -818,7 +818,15 @@ static void init_task(struct sim_task *task, bool is_forked)
 		sim_fail("task %d is refused", task->t.pid);
 }
 
-/* Nothing is left of what the scheduler knew of the task, and asked for. */
+/* Nothing is left of what the scheduler asked for. */
+static void let_go(struct sim_task *task)
+{
+	task->wants_hidden = false;
+	task->is_hidden = false;
+	task->is_watched = false;
+}
+
+/* ... and of what it knew of the task. */
 static void disable_task(struct sim_task *task)
 {
 	note_call(SIM_DISABLE, task);
@@ -827,9 +835,7 @@ static void disable_task(struct sim_task *task)
 		free(task->storage[n]);
 		task->storage[n] = NULL;
 	}
-	task->wants_hidden = false;
-	task->is_hidden = false;
-	task->is_watched = false;
+	let_go(task);
 	task->audited = 0;
 }
 

@@ -72,6 +72,7 @@ mod native {
         ) -> *mut Opaque;
         pub fn sim_task_allow(task: *mut Opaque, words: *const [u64; MASK_WORDS]);
         pub fn sim_task_weigh(task: *mut Opaque, weight: u32);
+        pub fn sim_task_boost(task: *mut Opaque);
         pub fn sim_task_exit(task: *mut Opaque);
         pub fn sim_wake(task: *mut Opaque, waker_cpu: u32);
         pub fn sim_block(cpu: u32);
@@ -290,6 +291,11 @@ impl Kernel {
     pub fn weigh(&mut self, task: Task, weight: u32) {
         // SAFETY: see above.
         unsafe { native::sim_task_weigh(task.0, weight) }
+    }
+
+    pub fn boost(&mut self, task: Task) {
+        // SAFETY: see above.
+        unsafe { native::sim_task_boost(task.0) }
     }
 
     /// A task that does not run; it is gone afterwards.

@@ -128,12 +128,34 @@ pub const HINTS: [u64; 2] =
 /// Tasks are numbered in their order, and numbers beyond the last begin with the first again.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    Spawn { habit: Habit, step_ns: u64, weight: u32, cpus: u64, is_thread: bool },
-    Weigh { task: usize, weight: u32 },
-    Allow { task: usize, cpus: u64 },
+    Spawn {
+        habit: Habit,
+        step_ns: u64,
+        weight: u32,
+        cpus: u64,
+        is_thread: bool,
+    },
+    Weigh {
+        task: usize,
+        weight: u32,
+    },
+    /// It has realtime priority for a moment, if it runs.
+    Boost {
+        task: usize,
+    },
+    Allow {
+        task: usize,
+        cpus: u64,
+    },
     Policy(Vec<&'static str>),
-    Take { cpu: u32, ns: u64 },
-    Online { cpu: u32, is_online: bool },
+    Take {
+        cpu: u32,
+        ns: u64,
+    },
+    Online {
+        cpu: u32,
+        is_online: bool,
+    },
     Send,
     Run(u64),
 }
@@ -209,6 +231,7 @@ fn command(bytes: &mut Bytes<'_>) -> Command {
             Command::Take { cpu, ns: bytes.choose(&[100 * US, MS, 10 * MS, 90 * MS]) }
         }
         11 => Command::Online { cpu: bytes.next() as u32, is_online: bytes.next() % 2 == 1 },
+        12 if bytes.next() % 2 == 1 => Command::Boost { task: bytes.next() },
         12 => Command::Send,
         _ => Command::Run(bytes.choose(&[
             20 * US,

@@ -129,6 +129,11 @@ impl Trial {
                     self.engine.weigh(task, *weight);
                 }
             }
+            Command::Boost { task } => {
+                if let Some(task) = self.task(*task) {
+                    self.engine.boost(task);
+                }
+            }
             Command::Allow { task, cpus } => self.allow(*task, *cpus),
             Command::Policy(turns) => self.set_policy(turns),
             Command::Take { cpu, ns } => {
