@@ -49,6 +49,10 @@ DESTDIR ?=
 PROGRAM ?= target/release/scx_avxspec
 GENERATED := target/generated
 
+# Read after the installation too, and laid out there as here: they link to each other.
+DOCUMENTS := README.md CHANGELOG.md $(wildcard docs/*.md) kernel-patch examples/hint.rs \
+	$(addprefix contrib/,grafana hints kubernetes prometheus systemd)
+
 # Where it goes. What is not listed in uninstall is not installed.
 bindir := $(DESTDIR)$(PREFIX)/bin
 unitdir := $(DESTDIR)$(PREFIX)/lib/systemd/system
@@ -139,8 +143,8 @@ install: generated
 	install -D -m 644 contrib/prometheus/rules.yml $(sharedir)/prometheus-rules.yml
 	install -D -m 644 contrib/kubernetes/daemonset.yaml $(sharedir)/daemonset.yaml
 	install -D -m 644 -t $(includedir) contrib/hints/scx_avxspec_hints.h
-	install -D -m 644 -t $(docdir) README.md CHANGELOG.md docs/operating.md docs/policy.md \
-		docs/metrics.md
+	install -d $(docdir)
+	cp -R --preserve=mode $(GENERATED)/doc/. $(docdir)
 
 uninstall:
 	rm -f $(bindir)/scx_avxspec $(unitdir)/scx_avxspec.service
@@ -154,6 +158,12 @@ generated:
 	rm -rf $(GENERATED)
 	$(PROGRAM) generate man --to $(GENERATED)/man
 	$(PROGRAM) generate completions --to $(GENERATED)/completions
+	mkdir $(GENERATED)/doc
+	cp -R --parents $(DOCUMENTS) $(GENERATED)/doc
+	chmod -R u=rwX,go=rX $(GENERATED)/doc
+# The rest of the source is not installed: it is named there, and not linked to.
+	find $(GENERATED)/doc -name '*.md' -exec \
+		sed -E -i 's,\[([^]]*)\]\((\.\./)*(src|tests)/[^)]*\),\1,g' {} +
 
 deb: build generated $(CARGO_DEB)
 	PATH="$(CURDIR)/target/tools/bin:$$PATH" cargo deb --no-build --locked

@@ -27,17 +27,33 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
-/// Below PREFIX, beside the manual pages of commands.
-const FILES: [&str; 17] = [
+/// Below PREFIX, beside the manual pages of commands and the patches of the kernel.
+const FILES: [&str; 33] = [
     "bin/scx_avxspec",
     "include/scx_avxspec_hints.h",
     "lib/systemd/system/scx_avxspec.service",
     "share/bash-completion/completions/scx_avxspec",
     "share/doc/scx_avxspec/CHANGELOG.md",
     "share/doc/scx_avxspec/README.md",
-    "share/doc/scx_avxspec/metrics.md",
-    "share/doc/scx_avxspec/operating.md",
-    "share/doc/scx_avxspec/policy.md",
+    "share/doc/scx_avxspec/contrib/grafana/scx_avxspec.json",
+    "share/doc/scx_avxspec/contrib/hints/scx_avxspec_hints.h",
+    "share/doc/scx_avxspec/contrib/kubernetes/Dockerfile",
+    "share/doc/scx_avxspec/contrib/kubernetes/daemonset.yaml",
+    "share/doc/scx_avxspec/contrib/prometheus/rules.yml",
+    "share/doc/scx_avxspec/contrib/prometheus/rules_test.yml",
+    "share/doc/scx_avxspec/contrib/systemd/scx_avxspec.default",
+    "share/doc/scx_avxspec/contrib/systemd/scx_avxspec.service",
+    "share/doc/scx_avxspec/docs/figures.md",
+    "share/doc/scx_avxspec/docs/metrics.md",
+    "share/doc/scx_avxspec/docs/operating.md",
+    "share/doc/scx_avxspec/docs/policy.md",
+    "share/doc/scx_avxspec/docs/rig.md",
+    "share/doc/scx_avxspec/docs/simulator.md",
+    "share/doc/scx_avxspec/examples/hint.rs",
+    "share/doc/scx_avxspec/kernel-patch/7.3/README.md",
+    "share/doc/scx_avxspec/kernel-patch/README.md",
+    "share/doc/scx_avxspec/kernel-patch/config",
+    "share/doc/scx_avxspec/kernel-patch/hiding.config",
     "share/fish/vendor_completions.d/scx_avxspec.fish",
     "share/man/man8/scx_avxspec-check.8",
     "share/man/man8/scx_avxspec.8",
@@ -53,6 +69,31 @@ fn files_below(root: &Path) -> Result<BTreeSet<String>> {
     Ok(list.lines().map(|line| line.trim_start_matches("./").to_owned()).collect())
 }
 
+fn patches_of(documents: &Path) -> Result<Vec<String>> {
+    let files = files_below(&documents.join("kernel-patch"))?;
+    Ok(files.into_iter().filter(|file| file.ends_with(".patch")).collect())
+}
+
+/// Of the documents, wherever they are installed.
+fn every_link_leads_to_a_file(documents: &Path) -> Result<()> {
+    let mut links = 0;
+    for file in files_below(documents)?.iter().filter(|file| file.ends_with(".md")) {
+        let document = documents.join(file);
+        let dir = document.parent().context("a file has a directory")?;
+        let text = fs::read_to_string(&document)?;
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            ensure!(
+                path.contains("://") || dir.join(path).exists(),
+                "{file} links to {link}, which is not installed"
+            );
+            links += 1;
+        }
+    }
+    ensure!(links > 0, "no links below {}", documents.display());
+    Ok(())
+}
+
 fn installed_and_uninstalled() -> Result<()> {
     let root = tempfile::tempdir()?;
     let program = scheduler_program()?;
@@ -66,20 +107,25 @@ fn installed_and_uninstalled() -> Result<()> {
             generated.path().display()
         );
         type_in(&format!("make install {places}"))?;
-        let is_command =
-            |file: &str| file.starts_with(&format!("{prefix}/share/man/man8/scx_avxspec-"));
+        let is_one_of_many = |file: &str| {
+            file.starts_with(&format!("{prefix}/share/man/man8/scx_avxspec-"))
+                || file.ends_with(".patch")
+        };
         let found: BTreeSet<String> =
-            files_below(root.path())?.into_iter().filter(|file| !is_command(file)).collect();
+            files_below(root.path())?.into_iter().filter(|file| !is_one_of_many(file)).collect();
         let expected: BTreeSet<String> = FILES
             .iter()
             .map(|file| format!("{prefix}/{file}"))
-            .filter(|file| !is_command(file))
+            .filter(|file| !is_one_of_many(file))
             .collect();
         ensure_eq!(found, expected);
         let below = |file: &str| root.path().join(prefix).join(file);
         for file in FILES {
             ensure!(below(file).exists(), "no {file}");
         }
+        let documents = below("share/doc/scx_avxspec");
+        every_link_leads_to_a_file(&documents)?;
+        ensure_eq!(patches_of(&documents)?, patches_of(&in_repository(""))?, "patches");
         let unit = fs::read_to_string(below("lib/systemd/system/scx_avxspec.service"))?;
         ensure!(unit.contains(&format!("ExecStart=/{prefix}/bin/scx_avxspec ")), "{unit}");
         let said = text_of(Command::new(below("bin/scx_avxspec")).arg("--version"))?;
@@ -112,6 +158,9 @@ fn debian_package() -> Result<()> {
     unpack("--extract", root.path())?;
     let control = root.path().join("DEBIAN");
     unpack("--control", &control)?;
+    let documents = root.path().join("usr/share/doc/scx-avxspec");
+    every_link_leads_to_a_file(&documents)?;
+    ensure_eq!(patches_of(&documents)?, patches_of(&in_repository(""))?, "patches");
     let files = files_below(root.path())?;
     for file in [
         "usr/bin/scx_avxspec",
@@ -119,6 +168,7 @@ fn debian_package() -> Result<()> {
         "usr/share/man/man8/scx_avxspec.8.gz",
         "usr/share/bash-completion/completions/scx_avxspec",
         "usr/share/doc/scx-avxspec/copyright",
+        "usr/share/doc/scx-avxspec/kernel-patch/config",
         "etc/default/scx_avxspec",
     ] {
         ensure!(files.contains(file), "no {file} in {files:#?}");

@@ -90,7 +90,7 @@ fn patch(machine: &Machine) -> Finding {
         (false, true) => Finding::note(
             "patch",
             "the kernel cannot hide AVX-512, so AVX work is noticed late, or when it says so",
-            "see kernel-patch/README.md for the series that brings it",
+            "see kernel-patch/README.md, installed below share/doc, for the series that brings it",
         ),
     }
 }

@@ -88,7 +88,8 @@ impl Options {
         let findings: Vec<Finding> = missing
             .map(|option| {
                 let says = format!("the kernel has no CONFIG_{}: {}", option.name, option.why);
-                let advice = "build one with the options of kernel-patch/config";
+                let advice =
+                    "build one with the options of kernel-patch/config, installed below share/doc";
                 match option.is_needed {
                     true => Finding::problem(TOPIC, says, advice),
                     false => Finding::note(TOPIC, says, advice),
@@ -116,7 +117,7 @@ pub fn unknown(release: &str) -> Finding {
         format!(
             "the kernel's options are neither in /proc/config.gz nor in /boot/config-{release}"
         ),
-        "compare them with kernel-patch/config, or try whether it runs",
+        "compare them with kernel-patch/config, installed below share/doc, or try whether it runs",
     )
 }
 

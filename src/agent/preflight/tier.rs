@@ -57,8 +57,8 @@ impl Tier {
     /// What would make it a better one, if anything does.
     pub fn raised_by(self) -> Option<&'static str> {
         (self.name == Name::Xstate).then_some(
-            "a kernel with the series of kernel-patch, and CONFIG_X86_XFEATURE_HIDING=y, makes it \
-             the tier trap",
+            "a kernel with the series of kernel-patch, installed below share/doc, and \
+             CONFIG_X86_XFEATURE_HIDING=y, makes it the tier trap",
         )
     }
 
@@ -83,7 +83,10 @@ impl Tier {
                 "the tiers trap and xstate take a CPU that has AVX-512 and tells what is in use"
             ),
             Name::Trap if !machine.tells_of_first_use() => {
-                bail!("the tier trap takes a kernel that hides AVX-512: see kernel-patch/README.md")
+                bail!(
+                    "the tier trap takes a kernel that hides AVX-512: see kernel-patch/README.md, \
+                     installed below share/doc"
+                )
             }
             Name::Counters if !counts_licences => bail!(
                 "the tier counters takes a CPU that counts cycles at each licence, or three such \
@@ -121,7 +124,7 @@ impl Tier {
             (
                 Name::Xstate,
                 "wide vectors are seen when a task is switched out; the kernel does not hide \
-                 AVX-512, which would show more: see kernel-patch/README.md",
+                 AVX-512, which would show more: see kernel-patch/README.md, installed below share/doc",
             )
         } else {
             (Name::Trap, "the kernel tells of each first wide instruction")
