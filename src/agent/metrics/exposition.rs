@@ -124,7 +124,8 @@ fn classic_head(family: &Family) -> (String, MetricType) {
 pub fn reference() -> String {
     let mut text = format!(
         "# Metrics\n\n\
-         Printed by `{NAME} --help-metrics`.\n\n\
+         Printed by `{NAME} --help-metrics`. [operating.md](operating.md#words) explains words and \
+         labels.\n\n\
          While it runs, `{NAME}` serves these at `http://127.0.0.1:9829/metrics`, or where\n\
          `--metrics ADDRESS:PORT` says; `--metrics off` serves nothing. `/healthz` says whether \
          it\nserves, `/readyz` whether a scheduler is attached. The dashboard in contrib/grafana \
