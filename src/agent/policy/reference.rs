@@ -25,7 +25,8 @@ pub fn reference() -> String {
     let policy = standard();
     let mut text = format!(
         "# The policy\n\n\
-         Printed by `{NAME} generate policy`. [operating.md](operating.md#words) explains the words.\n\n\
+         Printed by `{NAME} generate policy`. [operating.md](operating.md#words) explains the \
+         words.\n\n\
          ## By name\n\n\
          `--policy NAME` starts with one of these, `{NAME} policy use NAME` changes to it while the\n\
          scheduler runs.\n\n\
