@@ -14,6 +14,7 @@ mod counts;
 pub mod crowd;
 mod emulator;
 mod events;
+mod figures;
 pub mod hiding;
 mod host;
 pub mod hotplug;
@@ -84,6 +85,7 @@ const GROUPS: &[&[Test]] = &[
     host::TESTS,
     simulator::TESTS,
     readme::TESTS,
+    figures::TESTS,
     install::TESTS,
     service::TESTS,
 ];

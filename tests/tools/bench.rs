@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use super::modelled;
-use super::results::{Bar, Bench, Figure, Results};
+use super::results::{Bar, Bench, Figure, Reason, Results};
 use crate::suite;
 use crate::suite::hiding::costs;
 use crate::suite::{agent, avx};
@@ -170,18 +170,31 @@ const BENCHES: &[Bench] = &[
     },
 ];
 
+const REASONS: &[Reason] = &[Reason {
+    figures: &["rig.qemu_boot_s"],
+    why: "seconds of one run, in an emulator on a machine that others use as well",
+}];
+
+const ALL: [(&str, &[Bench]); 2] = [("measuring", BENCHES), ("modelling", modelled::BENCHES)];
+
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ALL.into_iter().flat_map(|(_, benches)| benches).map(|it| it.name)
+}
+
+pub fn reasons() -> impl Iterator<Item = &'static Reason> {
+    REASONS.iter().chain(modelled::REASONS)
+}
+
 pub fn bench(arguments: &Arguments) -> Result<ExitCode> {
-    let all = [("measuring", BENCHES), ("modelling", modelled::BENCHES)];
-    let names: Vec<&str> = all.iter().flat_map(|(_, benches)| *benches).map(|it| it.name).collect();
     let is_chosen = |name: &str| name.starts_with(&arguments.prefix);
     ensure!(
-        names.iter().any(|name| is_chosen(name)),
+        names().any(is_chosen),
         "no figure begins with {:?}: they are {}",
         arguments.prefix,
-        names.join(", ")
+        names().collect::<Vec<_>>().join(", ")
     );
     let mut fresh = Vec::new();
-    for (doing, benches) in all {
+    for (doing, benches) in ALL {
         for bench in benches.iter().filter(|it| is_chosen(it.name)) {
             eprintln!("rig: {doing} {}", bench.name);
             let figure = bench.take();
@@ -200,7 +213,10 @@ fn row(figure: &Figure) -> String {
     let value = figure.value.map_or("-".to_owned(), |value| format!("{value:.4}"));
     format!(
         "{:28} {value:>12} {:23} {:16} {}",
-        figure.name, figure.unit, figure.bar, figure.verdict
+        figure.name,
+        figure.unit,
+        figure.bar,
+        figure.judgement()
     )
 }
 

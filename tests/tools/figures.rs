@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 
+use super::bench;
 use super::results::{Figure, Results};
 use crate::vm::in_repository;
 
@@ -16,27 +18,53 @@ const INTRODUCTION: &str = "\
 Written by `make figures` from what `make bench`, `make soak` and `make test-kernels`
 measured last, which is kept in `docs/figures`.
 Machines are shared and noisy: seconds are those of one run.
+
+| column | what it says |
+| --- | --- |
+| figure | its name, which begins with what it is about: `agent`, `fair` (who pays for low clocks), `patch` (of the kernel), `rig`, `sched` (the scheduler in a virtual machine), `sim` (the simulator), `soak` |
+| value, unit | what was measured. What is `of` something is a ratio to it, and what is `modelled` comes from the simulator |
+| bar | what is asked for; `none` where the figure is there to be known, or to be compared |
+| verdict | `ok`, or `short` where the bar is not reached, with the reason below the table; `-` where there is no bar |
+| command | what measures it again |
+| date, commit | when it was measured, and what: a commit, or one `and changes` that were not committed yet |
 ";
 
+/// What is measured, and the headings.
+pub const KINDS: [(&str, &str); 3] = [
+    ("bench", "Measured by `make bench`"),
+    ("soak", "Long runs by `make soak`"),
+    ("kernels", "Other kernels, by `make test-kernels`"),
+];
+
 pub fn write() -> Result<ExitCode> {
-    let mut text = INTRODUCTION.to_owned();
-    for (kind, title) in [
-        ("bench", "Measured by `make bench`"),
-        ("soak", "Long runs by `make soak`"),
-        ("kernels", "Other kernels, by `make test-kernels`"),
-    ] {
-        let kept = in_repository(&format!("docs/figures/{kind}.json"));
-        let mut results = Results::load(&kept)?;
+    let mut sections = Vec::new();
+    for (kind, title) in KINDS {
+        let mut results = kept(kind)?;
         results.merge(Results::load(&Results::path(kind))?.figures);
         if !results.figures.is_empty() {
-            results.save(&kept)?;
-            text.push_str(&section(title, &results));
+            results.save(&place_of(kind))?;
         }
+        sections.push((title, results));
     }
     let path = in_repository("docs/figures.md");
-    fs::write(&path, text)?;
+    fs::write(&path, page(&sections))?;
     eprintln!("rig: written to {}", path.display());
     Ok(ExitCode::SUCCESS)
+}
+
+fn place_of(kind: &str) -> PathBuf {
+    in_repository(&format!("docs/figures/{kind}.json"))
+}
+
+pub fn kept(kind: &str) -> Result<Results> {
+    Results::load(&place_of(kind))
+}
+
+/// docs/figures.md, with a section for each title that has results.
+pub fn page(sections: &[(&str, Results)]) -> String {
+    let filled = sections.iter().filter(|(_, results)| !results.figures.is_empty());
+    let sections = filled.map(|(title, results)| section(title, results));
+    [INTRODUCTION.to_owned()].into_iter().chain(sections).collect()
 }
 
 fn section(title: &str, results: &Results) -> String {
@@ -52,6 +80,27 @@ fn section(title: &str, results: &Results) -> String {
     for figure in &results.figures {
         text.push_str(&row(figure));
     }
+    text + &shortfalls(results)
+}
+
+/// With the reasons that are known.
+fn shortfalls(results: &Results) -> String {
+    let mut unexplained: BTreeSet<&str> =
+        results.figures.iter().filter(|it| it.is_short()).map(|it| it.name.as_str()).collect();
+    if unexplained.is_empty() {
+        return String::new();
+    }
+    let mut text = "\nWhat is short:\n\n".to_owned();
+    let mut add = |names: Vec<&str>, why| {
+        if !names.is_empty() {
+            text.push_str(&format!("- `{}`: {why}.\n", names.join("`, `")));
+        }
+    };
+    for reason in bench::reasons() {
+        let names = reason.figures.iter().copied().filter(|name| unexplained.remove(name));
+        add(names.collect(), reason.why);
+    }
+    add(unexplained.into_iter().collect(), "the reason is not known");
     text
 }
 
@@ -62,7 +111,7 @@ fn row(figure: &Figure) -> String {
         figure.name,
         figure.unit,
         figure.bar,
-        figure.verdict,
+        figure.judgement(),
         figure.command,
         figure.circumstances.date,
         figure.circumstances.commit

@@ -54,6 +54,24 @@ impl Figure {
             circumstances: Circumstances::default(),
         }
     }
+
+    /// The verdict, where anything is asked for.
+    pub fn judgement(&self) -> &str {
+        if self.value.is_some() && self.bar == NO_BAR { "-" } else { &self.verdict }
+    }
+
+    pub fn is_short(&self) -> bool {
+        self.verdict == SHORT
+    }
+}
+
+const SHORT: &str = "short";
+const NO_BAR: &str = "none";
+
+/// Why some figures fall short, which is said for as long as they do.
+pub struct Reason {
+    pub figures: &'static [&'static str],
+    pub why: &'static str,
 }
 
 /// How to get a figure by `make bench`, and where it should be.
@@ -67,7 +85,7 @@ pub struct Bench {
 impl Bench {
     pub fn take(&self) -> Figure {
         let &Self { name, unit, bar, measure } = self;
-        let judge = |value| if bar.is_cleared_by(value) { "ok" } else { "short" };
+        let judge = |value| if bar.is_cleared_by(value) { "ok" } else { SHORT };
         let command = format!("make bench ONLY={name}");
         Figure::measured(name, unit, bar.say(), command, measure(), judge)
     }
@@ -89,7 +107,7 @@ impl Bar {
             Bar::AtLeast(bar) => format!("at least {bar}"),
             Bar::AtMost(bar) => format!("at most {bar}"),
             Bar::Within(low, high) => format!("{low} to {high}"),
-            Bar::Any => "none".to_owned(),
+            Bar::Any => NO_BAR.to_owned(),
         }
     }
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What docs/figures.md makes of figures.
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+
+use super::Test;
+use crate::tools::bench;
+use crate::tools::figures::{KINDS, kept, page};
+use crate::tools::results::{Figure, Results};
+use crate::vm::in_repository;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "figures::the_page_shows_what_is_kept",
+        budget_s: 1,
+        body: the_page_shows_what_is_kept,
+    },
+    Test {
+        name: "figures::what_is_short_has_its_reason_for_as_long_as_it_is",
+        budget_s: 1,
+        body: what_is_short_has_its_reason,
+    },
+    Test {
+        name: "figures::where_there_is_no_bar_there_is_no_verdict",
+        budget_s: 1,
+        body: no_verdict_without_a_bar,
+    },
+];
+
+fn the_page_shows_what_is_kept() -> Result<()> {
+    let mut sections = Vec::new();
+    for (kind, title) in KINDS {
+        sections.push((title, kept(kind)?));
+    }
+    let shown = fs::read_to_string(in_repository("docs/figures.md"))?;
+    ensure!(shown == page(&sections), "write docs/figures.md again: make figures");
+    Ok(())
+}
+
+fn figure(name: &str, bar: &str, verdict: &'static str) -> Figure {
+    Figure::measured(name, "s", bar.to_owned(), "make bench".to_owned(), Ok(1.0), |_| verdict)
+}
+
+fn page_of(figures: Vec<Figure>) -> String {
+    page(&[("Measured", Results { figures })])
+}
+
+fn what_is_short_has_its_reason() -> Result<()> {
+    for reason in bench::reasons() {
+        for name in reason.figures {
+            let text = page_of(vec![figure(name, "at least 2", "short")]);
+            ensure!(text.contains(&format!("- `{name}`: {}.", reason.why)), "{text}");
+            let text = page_of(vec![figure(name, "at least 1", "ok")]);
+            ensure!(!text.contains(reason.why), "{name} is not short:\n{text}");
+            ensure!(bench::names().any(|it| it == *name), "there is no figure {name}");
+        }
+    }
+    let text = page_of(vec![figure("new", "at least 2", "short")]);
+    ensure!(text.contains("- `new`: the reason is not known."), "{text}");
+    Ok(())
+}
+
+fn no_verdict_without_a_bar() -> Result<()> {
+    let text = page_of(vec![figure("a", "none", "ok"), figure("b", "at least 1", "ok")]);
+    ensure!(text.contains("| `a` | 1.00 | s | none | - |"), "{text}");
+    ensure!(text.contains("| `b` | 1.00 | s | at least 1 | ok |"), "{text}");
+    Ok(())
+}
