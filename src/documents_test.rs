@@ -191,6 +191,8 @@ fn the_daemonset_starts_what_there_is() {
         items.map(|item| item["name"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(names(&container["volumeMounts"]), names(&pod["volumes"]));
+    // A pod that cannot start is not there to be asked.
+    assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError");
     let version = format!("scx-avxspec:{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(container["image"], version.as_str());
     assert!(read("contrib/kubernetes/Dockerfile").contains(&version));
