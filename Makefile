@@ -18,6 +18,7 @@
 # make deb    build a Debian package
 # make clean  remove what was built here; the cache of kernels and machines
 #             goes with 'cargo rig clean'
+# make help   print this
 
 ONLY ?=
 
@@ -69,7 +70,7 @@ CARGO_DEB_VERSION := 3.8.0
 CARGO_DEB := target/tools/bin/cargo-deb
 
 .PHONY: build run test check bench figures test-kernels soak fuzz fuzz-briefly fuzzer mutants \
-	install uninstall generated deb clean dependencies requirements
+	install uninstall generated deb clean help dependencies requirements
 
 build: requirements
 	cargo build --release --locked
@@ -173,6 +174,10 @@ $(CARGO_DEB):
 
 clean:
 	cargo clean
+
+# The list at the top of this file.
+help:
+	@sed -n '/^# make/,/^$$/s/^# \?//p; /^$$/q' $(firstword $(MAKEFILE_LIST))
 
 dependencies:
 	@build/install-dependencies

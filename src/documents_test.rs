@@ -198,6 +198,24 @@ fn the_daemonset_starts_what_there_is() {
     assert!(read("contrib/kubernetes/Dockerfile").contains(&version));
 }
 
+#[test]
+fn make_help_names_targets_and_itself() {
+    let mut make = std::process::Command::new("make");
+    // As a person types it, also where make runs the tests.
+    make.args(["help"]).env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+    let output = make.current_dir(in_repository("")).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let makefile = read("Makefile");
+    let named: BTreeSet<&str> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("make ")?.split_whitespace().next())
+        .filter(|word| makefile.contains(&format!("\n{word}:")))
+        .collect();
+    for target in ["run", "test", "install", "deb", "clean", "help"] {
+        assert!(named.contains(target), "no {target} in:\n{said}");
+    }
+}
+
 /// What the agent needs is said in several places.
 #[test]
 fn everybody_gives_the_same_capabilities() {
