@@ -153,16 +153,37 @@ fn knobs_of_the_guide_are_knobs() {
     assert!(unknown.is_empty(), "{unknown:?}");
 }
 
-/// Links of documents to files of this repository lead there.
+/// Of the headings of a document, as links have them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| -> String {
+        let words = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        words.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+/// Links of documents to files of this repository, and to headings in them, lead there.
 #[test]
 fn links_lead_somewhere() {
-    for document in ["README.md", "docs/operating.md"] {
-        let text = read(document);
-        let dir = in_repository(document).parent().unwrap().to_owned();
+    let documents = fs::read_dir(in_repository("docs")).unwrap().map(|it| it.unwrap().path());
+    let documents = documents.filter(|path| path.extension().is_some_and(|it| it == "md"));
+    let others = ["README.md", "kernel-patch/README.md", "kernel-patch/7.3/README.md"];
+    for document in documents.chain(others.map(in_repository)) {
+        let text = fs::read_to_string(&document).unwrap();
         let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        for target in targets.filter(|it| !it.contains("://") && !it.starts_with('#')) {
-            let file = target.split('#').next().unwrap();
-            assert!(dir.join(file).exists(), "{document} links to {target}");
+        for target in targets.filter(|it| !it.contains("://")) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = match file {
+                "" => document.clone(),
+                _ => document.parent().unwrap().join(file),
+            };
+            assert!(path.exists(), "{} links to {target}", document.display());
+            assert!(
+                anchor.is_empty() || anchors(&fs::read_to_string(&path).unwrap()).contains(anchor),
+                "{} links to {target}, and there is no such heading",
+                document.display()
+            );
         }
     }
 }
