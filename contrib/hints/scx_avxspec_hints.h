@@ -13,9 +13,10 @@
  *
  * Each thread opens its own, once. A hint is a system call, so it is for phases of
  * tens of microseconds and more, and it holds until the thread gives another one or
- * executes another program. What is needed is the right to write to the file, which
- * only root has unless somebody changes its mode:
+ * executes another program. What is needed is the right to write to the file, and to
+ * enter its directory, which only root has unless somebody changes their modes:
  *
+ *	chmod o+x /sys/fs/bpf
  *	chmod o+w /sys/fs/bpf/scx_avxspec_hints
  *
  * Where no scheduler listens, opening fails or hints do nothing: no reason to stop.
