@@ -20,8 +20,8 @@ use tracing::{info, warn};
 
 use super::control::{Answer, Peer, Pending, Request};
 use super::counters::Counters;
-use super::events::Reader;
 use super::events::hub::Hub;
+use super::events::{Audience, Reader};
 use super::explain::Explanation;
 use super::metrics::snapshot::{Now, Snapshot, Sums, Work};
 use super::metrics::source::Exporter;
@@ -30,7 +30,7 @@ use super::policy::{self, Difference, InForce};
 use super::prospect::{Circumstances, Prospect, prospect};
 use super::setup::{LoadOpts, Means, configure, tell_places};
 use super::slots::Slots;
-use super::stats::{self, Metrics, Server};
+use super::stats::{self, LastKnown, Metrics, Server};
 use super::status::{self, Status, seconds};
 use super::{books, service, topology};
 use crate::bpf::intf::{self, avx_cpu_role};
@@ -64,9 +64,9 @@ pub struct Scheduler<'a> {
     places: BTreeMap<u32, intf::avx_topology>,
     /// What was counted when the policy came into force, or as soon afterwards as there was time.
     counted_before: Option<Metrics>,
+    last_known: LastKnown,
     hub: Arc<Hub>,
-    /// While somebody follows.
-    reader: Option<Reader>,
+    audience: Audience<Reader>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -107,7 +107,6 @@ impl<'a> Scheduler<'a> {
         let threads = threads_of_cores(&places);
         let counters = Counters::new(&means.source, &skel.maps.cpu_counters, threads)?;
         let (link, hub) = (Some(link), hub.clone());
-        let (counted_before, reader) = (Some(Metrics::default()), None);
         let mut it = Self {
             skel,
             link,
@@ -117,12 +116,13 @@ impl<'a> Scheduler<'a> {
             counters,
             slots,
             places,
-            counted_before,
+            counted_before: Some(Metrics::default()),
+            last_known: LastKnown::default(),
             hub,
-            reader,
+            audience: Audience::default(),
         };
         it.count_clocks(in_force)?;
-        it.tell_followers()?;
+        it.go_on_telling();
         Ok(it)
     }
 
@@ -139,11 +139,12 @@ impl<'a> Scheduler<'a> {
         exporter.attached();
         while !shutdown.load(Ordering::Relaxed) && !uei_exited!(&self.skel, uei) {
             service::is_alive();
-            self.tell_followers()?;
+            self.go_on_telling();
             select! {
                 recv(questions) -> question => {
                     question.context("the statistics server is gone")?;
-                    answers.send(self.metrics()?).context("cannot answer with statistics")?;
+                    let answer = self.last_known.or_new(self.metrics());
+                    answers.send(answer).context("cannot answer with statistics")?;
                 }
                 recv(requests) -> pending => {
                     let pending = pending.context("the control socket is gone")?;
@@ -282,25 +283,31 @@ impl<'a> Scheduler<'a> {
 
     /// The BPF programs tell what happens as long as anybody follows, and it is read.
     fn tell_followers(&mut self) -> Result<()> {
-        let is_followed = self.hub.is_followed();
-        if is_followed == self.reader.is_some() {
-            return Ok(());
-        }
-        let variables = self.skel.maps.bss_data.as_deref_mut();
-        variables.context("the kernel has no variables")?.events_followed = is_followed.into();
-        // Who stops reading reads what is left first.
-        self.reader = None;
-        if is_followed {
-            let events = MapHandle::try_from(&self.skel.maps.events)
-                .context("the kernel has no buffer of events")?;
-            self.reader = Some(Reader::start(events, &self.hub)?);
-        }
-        Ok(())
+        let Self { skel, hub, audience, .. } = self;
+        let maps = &mut skel.maps;
+        let (events, variables) = (&maps.events, &mut maps.bss_data);
+        let tell = |is_followed: bool| {
+            let variables = variables.as_deref_mut().context("the kernel has no variables")?;
+            variables.events_followed = is_followed.into();
+            Ok(())
+        };
+        let start = || {
+            let events =
+                MapHandle::try_from(events).context("the kernel has no buffer of events")?;
+            Reader::start(events, hub)
+        };
+        audience.look_after(hub.newest(), tell, start)
+    }
+
+    /// Nobody who wants to know is a reason to stop scheduling.
+    fn go_on_telling(&mut self) {
+        // The log has it already, and who has just come is refused.
+        let _ = self.tell_followers();
     }
 
     fn end(&mut self, exporter: &mut Exporter) -> Result<Ended> {
         drop(self.link.take());
-        self.reader = None;
+        self.audience.end();
         exporter.detached();
         match self.roles().and_then(|roles| self.sums(&roles)) {
             Ok(sums) => exporter.keep(sums),

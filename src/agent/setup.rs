@@ -6,6 +6,7 @@ use std::mem::size_of;
 
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{NR_CPU_IDS, compat};
 use tracing::{debug, warn};
@@ -38,6 +39,17 @@ pub struct Means {
     pub tier: Tier,
     pub clocks: Clocks,
     pub source: Source,
+}
+
+/// As many files as the administrator allows: each event that is counted on each CPU is one, and so
+/// is everybody who asks.
+pub fn raise_open_files() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
+        if soft < hard { setrlimit(Resource::RLIMIT_NOFILE, hard, hard) } else { Ok(()) }
+    });
+    if let Err(error) = raised {
+        warn!("cannot raise the number of files that may be open: {error}");
+    }
 }
 
 /// What must be settled between opening and loading. It holds while the scheduler runs: a restart
@@ -136,4 +148,17 @@ pub fn as_bytes<T: Copy>(object: &T) -> &[u8] {
     // SAFETY: these are the bytes of a live object. What lies between its members, if anything
     // does, is read by nobody.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(object).cast(), size_of::<T>()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_files_may_be_open_as_the_administrator_allows() {
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, hard - 1, hard).unwrap();
+        raise_open_files();
+        assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap(), (hard, hard));
+    }
 }

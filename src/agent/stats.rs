@@ -12,6 +12,7 @@ use scx_stats::prelude::*;
 use scx_stats_derive::Stats;
 use scx_stats_derive::stat_doc;
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use crate::NAME;
 use crate::bpf::intf::avx_cpu_stats;
@@ -166,6 +167,21 @@ impl Metrics {
     }
 }
 
+/// What was found out last, for when resources are too short to find out more: who asks then is
+/// told that nothing happened since.
+#[derive(Default)]
+pub struct LastKnown(Metrics);
+
+impl LastKnown {
+    pub fn or_new(&mut self, found: Result<Metrics>) -> Metrics {
+        match found {
+            Ok(metrics) => self.0 = metrics,
+            Err(error) => warn!("the statistics are those from before: {error:#}"),
+        }
+        self.0.clone()
+    }
+}
+
 /// For how long all CPUs together were busy since the machine started, in nanoseconds.
 pub fn busy_ns() -> Result<u64> {
     let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
@@ -259,6 +275,15 @@ mod tests {
 
     fn after(seconds: u64, run_ns: u64) -> Metrics {
         Metrics { interval_ns: seconds * 1_000_000_000, run_ns, nr_cpus: 2, ..Metrics::default() }
+    }
+
+    #[test]
+    fn what_cannot_be_found_out_is_as_it_was() {
+        let mut last = LastKnown::default();
+        let before = last.or_new(Ok(after(3, 45)));
+        let now = last.or_new(Err(anyhow::anyhow!("too many open files")));
+        assert_eq!((&before, &now), (&after(3, 45), &after(3, 45)));
+        assert_eq!(now.since(&before).interval_ns, 0);
     }
 
     #[test]

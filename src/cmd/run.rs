@@ -18,7 +18,7 @@ use crate::agent::metrics::{self, Listen};
 use crate::agent::policy::history::History;
 use crate::agent::preflight::{Machine, Tier};
 use crate::agent::scheduler::{Ended, Scheduler};
-use crate::agent::setup::{LoadOpts, Means};
+use crate::agent::setup::{LoadOpts, Means, raise_open_files};
 use crate::agent::{service, stats, topology};
 
 pub fn run(
@@ -28,6 +28,7 @@ pub fn run(
     opts: &LoadOpts,
     mut history: History,
 ) -> Result<()> {
+    raise_open_files();
     let machine = Machine::look(Path::new("/"));
     machine.check()?;
     let clocks = machine.clocks();

@@ -186,14 +186,15 @@ fn who_lost_something_is_told_before_it_hears_more() {
 #[test]
 fn events_are_wanted_as_long_as_somebody_follows() {
     let hub = Hub::new();
-    assert!(!hub.is_followed());
+    assert_eq!(hub.newest(), None);
     let first = hub.follow(Wanted::default()).unwrap();
     let rest: Vec<_> = (1..16).map(|_| hub.follow(Wanted::default()).unwrap()).collect();
     assert!(hub.follow(Wanted::default()).is_err_and(|error| error.to_string().contains("16")));
     drop(first);
-    assert!(hub.is_followed() && hub.follow(Wanted::default()).is_ok());
+    assert_eq!(hub.newest(), Some(15));
+    assert!(hub.follow(Wanted::default()).is_ok());
     drop(rest);
-    assert!(!hub.is_followed());
+    assert_eq!(hub.newest(), None);
 }
 
 #[test]

@@ -64,8 +64,9 @@ impl Hub {
         self.followers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn is_followed(&self) -> bool {
-        !self.followers().all.is_empty()
+    /// The number of who came last, of those who follow.
+    pub fn newest(&self) -> Option<u64> {
+        self.followers().all.last_key_value().map(|(number, _)| *number)
     }
 
     pub fn follow(self: &Arc<Self>, wanted: Wanted) -> Result<Following> {

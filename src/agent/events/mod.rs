@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What happens, as it happens, and why.
 
+mod audience;
 pub mod hub;
 mod reader;
 pub mod stream;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+pub use audience::Audience;
 pub use reader::Reader;
 
 use super::status::{BOUNDARIES, CAUSES, VERDICTS, seconds};

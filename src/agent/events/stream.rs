@@ -100,7 +100,7 @@ mod tests {
 
         drop(followed);
         assert!(served.join().unwrap().is_err());
-        assert!(!hub.is_followed());
+        assert_eq!(hub.newest(), None);
     }
 
     #[test]

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether what happens is read for those who follow.
+
+use anyhow::{Context, Result, anyhow};
+use tracing::warn;
+
+/// R reads as long as it is there.
+pub struct Audience<R> {
+    reader: Option<R>,
+    /// Who came last when there could be no reader, and why there could be none.
+    failed: Option<(u64, String)>,
+}
+
+impl<R> Default for Audience<R> {
+    fn default() -> Self {
+        Self { reader: None, failed: None }
+    }
+}
+
+impl<R> Audience<R> {
+    /// There is a reader as long as there is anybody, of whom the newest has this number. `tell`
+    /// says whether there is anything to read. What failed is not tried again until somebody else
+    /// comes: to try is dear where resources are short, and who was refused needs it no more.
+    pub fn look_after(
+        &mut self,
+        newest: Option<u64>,
+        mut tell: impl FnMut(bool) -> Result<()>,
+        start: impl FnOnce() -> Result<R>,
+    ) -> Result<()> {
+        let Some(newest) = newest else {
+            self.failed = None;
+            // Who stops reading reads what is left first.
+            return if self.reader.is_some() { tell(false).map(|()| self.end()) } else { Ok(()) };
+        };
+        if self.reader.is_some() {
+            return Ok(());
+        }
+        if let Some((_, why)) = self.failed.as_ref().filter(|(failed, _)| *failed == newest) {
+            return Err(anyhow!("{why}"));
+        }
+        let started = start().and_then(|reader| tell(true).map(|()| reader));
+        let started = started.context("nobody can follow for now, try again later");
+        self.reader = Some(started.inspect_err(|error| {
+            warn!("{error:#}");
+            self.failed = Some((newest, format!("{error:#}")));
+        })?);
+        Ok(())
+    }
+
+    pub fn end(&mut self) {
+        self.reader = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    struct Stage {
+        audience: Audience<()>,
+        is_short: Cell<bool>,
+        tries: Cell<u32>,
+        is_told: Cell<bool>,
+    }
+
+    impl Stage {
+        fn look(&mut self, newest: Option<u64>) -> Result<(), String> {
+            let start = || {
+                self.tries.set(self.tries.get() + 1);
+                if self.is_short.get() { Err(anyhow!("too many open files")) } else { Ok(()) }
+            };
+            let tell = |is_told| {
+                self.is_told.set(is_told);
+                Ok(())
+            };
+            let looked = self.audience.look_after(newest, tell, start);
+            looked.map_err(|error| format!("{error:#}"))
+        }
+    }
+
+    fn stage_that_is_short() -> Stage {
+        Stage {
+            audience: Audience::default(),
+            is_short: Cell::new(true),
+            tries: Cell::new(0),
+            is_told: Cell::new(false),
+        }
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_for_somebody_else_alone() {
+        let mut it = stage_that_is_short();
+        for _ in 0..3 {
+            let why = it.look(Some(7)).unwrap_err();
+            assert!(why.ends_with("try again later: too many open files"), "{why}");
+        }
+        assert_eq!((it.tries.get(), it.is_told.get()), (1, false));
+        it.is_short.set(false);
+        assert!(it.look(Some(7)).is_err());
+        assert!(it.look(Some(8)).is_ok() && it.look(Some(7)).is_ok());
+        assert_eq!((it.tries.get(), it.is_told.get()), (2, true));
+        it.look(None).unwrap();
+        assert!(!it.is_told.get());
+    }
+
+    #[test]
+    fn who_leaves_takes_the_failure_along() {
+        let mut it = stage_that_is_short();
+        assert!(it.look(Some(0)).is_err() && it.look(None).is_ok());
+        it.is_short.set(false);
+        assert!(it.look(Some(0)).is_ok());
+        assert_eq!(it.tries.get(), 2);
+    }
+}
