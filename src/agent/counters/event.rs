@@ -98,6 +98,11 @@ impl Event {
     }
 }
 
+/// What counts on one CPU.
+pub trait Count {
+    fn read(&self) -> Result<Reading>;
+}
+
 impl Group {
     pub fn open(events: &[Event], cpu: u32) -> Result<Self> {
         let mut opened: Vec<File> = Vec::new();
@@ -110,8 +115,10 @@ impl Group {
     pub fn events(&self) -> &[File] {
         &self.events
     }
+}
 
-    pub fn read(&self) -> Result<Reading> {
+impl Count for Group {
+    fn read(&self) -> Result<Reading> {
         let mut words = [0; (HEAD + GROUP_MAX) * size_of::<u64>()];
         let mut leader = self.events.first().context("a group of none")?;
         let length = leader.read(&mut words).context("cannot read a counter")?;

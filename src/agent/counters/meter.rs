@@ -6,24 +6,29 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use tracing::debug;
 
-use super::event::Group;
+use super::event::{Count, Group};
 use super::reading::{Reading, Step};
 
 /// By CPU. None is open by default.
-#[derive(Default)]
-pub struct Meters(BTreeMap<u32, Meter>);
+pub struct Meters<G = Group>(BTreeMap<u32, Meter<G>>);
 
-struct Meter {
-    group: Group,
+struct Meter<G> {
+    group: G,
     last: Reading,
 }
 
-impl Meters {
+impl<G> Default for Meters<G> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<G: Count> Meters<G> {
     /// All of them, unless they are.
     pub fn open<'a>(
         &mut self,
         cpus: impl Iterator<Item = &'a u32>,
-        open_on: impl Fn(u32) -> Result<Group>,
+        open_on: impl Fn(u32) -> Result<G>,
     ) -> Result<()> {
         if self.0.is_empty() {
             let meter =
@@ -33,11 +38,15 @@ impl Meters {
         Ok(())
     }
 
-    pub fn close(&mut self) {
+    /// Returns what each counted since the last time, which nobody could ask for afterwards.
+    #[must_use]
+    pub fn close(&mut self) -> Vec<(u32, Step)> {
+        let rest = self.steps().collect();
         self.0.clear();
+        rest
     }
 
-    pub fn groups(&self) -> impl Iterator<Item = (u32, &Group)> {
+    pub fn groups(&self) -> impl Iterator<Item = (u32, &G)> {
         self.0.iter().map(|(cpu, meter)| (*cpu, &meter.group))
     }
 
@@ -50,5 +59,38 @@ impl Meters {
             meter.last = now;
             Some((*cpu, step))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Ten more each time.
+    #[derive(Default)]
+    struct Tens(Cell<u64>);
+
+    impl Count for Tens {
+        fn read(&self) -> Result<Reading> {
+            self.0.set(self.0.get() + 10);
+            let now = self.0.get();
+            Ok(Reading { open_ns: now, counted_ns: now, counts: vec![now] })
+        }
+    }
+
+    #[test]
+    fn what_is_closed_tells_what_it_counted_until_then() {
+        let mut meters = Meters::default();
+        assert_eq!(meters.close(), []);
+        let open = |meters: &mut Meters<_>| meters.open([0, 1].iter(), |_| Ok(Tens::default()));
+        let ten = Step { ns: 10, counts: vec![10], was_shared: false };
+        let each = vec![(0, ten.clone()), (1, ten)];
+        open(&mut meters).unwrap();
+        assert_eq!(meters.close(), each);
+        open(&mut meters).unwrap();
+        assert_eq!(meters.steps().collect::<Vec<_>>(), each);
+        assert_eq!(meters.close(), each);
+        assert_eq!(meters.steps().count(), 0);
     }
 }

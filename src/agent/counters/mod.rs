@@ -28,6 +28,7 @@ use crate::bpf::intf::avx_clock_counters_CYCLES_BY_LICENCE as CYCLES_BY_LICENCE;
 use meter::Meters;
 use presence::Presence;
 pub use reading::Counted;
+use reading::Step;
 #[cfg(test)]
 pub use source::LICENCES;
 pub use source::{AMDS_FLOATS, Choice, Countable, INTELS_FLOATS, Source};
@@ -124,10 +125,9 @@ impl Counters {
         if self.presence.is_wanted(now) {
             return;
         }
-        self.wide_operations.close();
-        if !self.is_handed_over {
-            self.clocks.close();
-        }
+        let wide_operations = self.wide_operations.close();
+        let clocks = if self.is_handed_over { Vec::new() } else { self.clocks.close() };
+        self.add(clocks, wide_operations);
     }
 
     fn open_clocks(&mut self) -> Result<()> {
@@ -152,15 +152,22 @@ impl Counters {
 
     /// Returns whether others had some of the counters meanwhile.
     fn add_up(&mut self) -> bool {
+        let clocks = self.clocks.steps().collect();
+        let wide_operations = self.wide_operations.steps().collect();
+        self.add(clocks, wide_operations)
+    }
+
+    /// The same of what counters told.
+    fn add(&mut self, clocks: Vec<(u32, Step)>, wide_operations: Vec<(u32, Step)>) -> bool {
         let mut was_shared = false;
         if self.source.counts_licences() {
-            for (cpu, step) in self.clocks.steps() {
+            for (cpu, step) in clocks {
                 let threads = self.threads.get(&cpu).copied().unwrap_or(1);
                 self.sums.entry(cpu).or_default().add_cycles(&step, threads);
                 was_shared |= step.was_shared;
             }
         }
-        for (cpu, step) in self.wide_operations.steps() {
+        for (cpu, step) in wide_operations {
             self.sums.entry(cpu).or_default().add_wide_operations(&step);
             was_shared |= step.was_shared;
         }

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Who asked so long ago has lost interest.
-const INTEREST: Duration = Duration::from_secs(60);
+/// Who asked so long ago has lost interest. Who asks every few minutes is still served.
+const INTEREST: Duration = Duration::from_secs(5 * 60);
 /// For how long others have the counters for themselves, once they turn out to need them.
 const STEP_BACK: Duration = Duration::from_secs(60);
 
@@ -42,11 +42,11 @@ mod tests {
         let mut it = Presence::default();
         assert!(!it.is_wanted(at(0)));
         it.asked_at(at(0));
-        assert!(it.is_wanted(at(59)) && !it.is_wanted(at(60)));
-        it.asked_at(at(70));
-        it.steps_back(at(70));
-        it.asked_at(at(125));
-        assert!(!it.is_wanted(at(129)));
-        assert!(it.is_wanted(at(130)));
+        assert!(it.is_wanted(at(299)) && !it.is_wanted(at(300)));
+        it.asked_at(at(310));
+        it.steps_back(at(310));
+        it.asked_at(at(365));
+        assert!(!it.is_wanted(at(369)));
+        assert!(it.is_wanted(at(370)));
     }
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, ensure};
 use tracing::debug;
 
-use super::event::{Event, Group};
+use super::event::{Count, Event, Group};
 use crate::agent::clocks::Clocks;
 use crate::agent::setup::kernel_has;
 use crate::bpf::intf::{
