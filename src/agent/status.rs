@@ -18,7 +18,7 @@ use crate::bpf::intf::{
     self, avx_book, avx_cpu_role, avx_cpu_stats, avx_limits_AVX_WAITS_SAMPLED, avx_owner,
     avx_role_ROLE_AVX, avx_topology,
 };
-use crate::bpf::names::text_of;
+use crate::bpf::names::{printable, text_of};
 
 /// In the order of the enumerations of intf.h.
 const CLASSES: [&str; intf::avx_class_NR_CLASSES as usize] = ["default", "scalar", "avx"];
@@ -248,7 +248,7 @@ pub fn cgroups_of(ledgers: &[(avx_owner, avx_book)]) -> Vec<Cgroup> {
 }
 
 pub fn programs_of(ledgers: &[(avx_owner, avx_book)]) -> Vec<Program> {
-    let sums = books::summed(ledgers, |owner| text_of(&owner.program));
+    let sums = books::summed(ledgers, |owner| printable(&text_of(&owner.program)));
     let program = |(name, book)| Program { name, book: Book::new(&book) };
     the_most_first(sums.into_iter().map(program).collect(), |it: &Program| &it.book)
 }
@@ -274,7 +274,8 @@ impl Status {
     /// Who has no name any more is gone.
     pub fn name_cgroups(&mut self, paths: &BTreeMap<u64, String>) {
         for it in &mut self.cgroups {
-            it.path = paths.get(&it.id).map_or_else(|| format!("(gone, {})", it.id), Clone::clone);
+            let path = paths.get(&it.id).map(|path| printable(path));
+            it.path = path.unwrap_or_else(|| format!("(gone, {})", it.id));
         }
     }
 }
@@ -449,6 +450,21 @@ mod tests {
         status.name_cgroups(&[(1, "/".to_owned()), (2, "/web".to_owned())].into());
         let paths: Vec<&str> = status.cgroups.iter().map(|it| it.path.as_str()).collect();
         assert_eq!(paths, ["/web", "/", "(gone, 3)"]);
+    }
+
+    #[test]
+    fn names_move_no_cursor() {
+        // SAFETY: the type consists of integers, for which all zeroes is valid.
+        let book: avx_book = unsafe { std::mem::zeroed() };
+        let program = avx_name { words: [u64::from_ne_bytes(*b"a\x1b[2Jb\n\xff"), 0] };
+        let ledgers = [(avx_owner { cgroup: 1, program }, book)];
+        let (cgroups, programs) = (cgroups_of(&ledgers), programs_of(&ledgers));
+        assert_eq!(programs[0].name, "a?[2Jb?\u{fffd}");
+        let mut status = Status { cgroups, programs, ..Status::default() };
+        status.name_cgroups(&[(1, "/user/\x1b]0;root\x07\u{9b}2J".to_owned())].into());
+        assert_eq!(status.cgroups[0].path, "/user/?]0;root??2J");
+        let shown = status.to_string();
+        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub use reader::Reader;
 
 use super::status::{BOUNDARIES, CAUSES, VERDICTS, seconds};
 use crate::bpf::intf::{self, avx_event};
-use crate::bpf::names::text_of;
+use crate::bpf::names::{printable, text_of};
 
 /// In the order of enum avx_role_cause.
 const ROLE_CAUSES: [&str; intf::avx_role_cause_NR_ROLE_CAUSES as usize] =
@@ -126,8 +126,7 @@ impl Event {
         let at_s = seconds(it.at.saturating_sub(begun_ns));
         let mut event = Self { cpu: Some(it.cpu), ..Self::of_agent(at_s, kind, "") };
         if kind != Kind::Role {
-            // Nothing that moves a cursor gets out.
-            let comm = text_of(&it.comm).replace(char::is_control, "?");
+            let comm = printable(&text_of(&it.comm));
             event.task = Some(Task { thread: it.thread, process: it.process, comm });
         }
         match kind {
