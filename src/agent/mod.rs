@@ -10,6 +10,7 @@ pub mod events;
 pub mod explain;
 mod hints;
 pub mod metrics;
+mod pace;
 mod peers;
 pub mod policy;
 pub mod preflight;

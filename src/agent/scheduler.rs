@@ -25,6 +25,7 @@ use super::events::{Audience, Reader};
 use super::explain::Explanation;
 use super::metrics::snapshot::{Now, Snapshot, Sums, Work};
 use super::metrics::source::Exporter;
+use super::pace::Pace;
 use super::policy::history::{Change, History};
 use super::policy::{self, Difference, InForce};
 use super::prospect::{Circumstances, Prospect, prospect};
@@ -38,7 +39,7 @@ use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::{NAME, version};
 
-/// How long a raised shutdown flag may go unnoticed.
+/// How long a raised shutdown flag may go unnoticed, and how often what may wait is done.
 const LOOK_AROUND: Duration = Duration::from_millis(250);
 
 /// How a scheduler ended, if it was not by an error.
@@ -136,6 +137,7 @@ impl<'a> Scheduler<'a> {
         shutdown: &AtomicBool,
     ) -> Result<Ended> {
         let (answers, questions) = server.channels();
+        let mut pace = Pace::new(LOOK_AROUND, Instant::now());
         exporter.attached();
         while !shutdown.load(Ordering::Relaxed) && !uei_exited!(&self.skel, uei) {
             service::is_alive();
@@ -155,7 +157,10 @@ impl<'a> Scheduler<'a> {
                     let asked = asked.context("the exporter is gone")?;
                     exporter.answer(&asked, self.snapshot(history));
                 }
-                default(LOOK_AROUND) => self.catch_up()?,
+                default(LOOK_AROUND) => {}
+            }
+            if pace.is_due(Instant::now()) {
+                self.catch_up()?;
             }
             self.counters.look_around(Instant::now());
             self.revert_what_is_due(history);
