@@ -99,9 +99,18 @@ pub struct Cpu {
 /// How long tasks waited in queues before they ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
-    /// Each is for waits below so many nanoseconds, and not below those of the one before.
+    /// Each is for waits below so many nanoseconds, and not below those of the one before. The last
+    /// is for all longer ones as well.
     pub below_ns: Vec<u64>,
     pub counts: Vec<u64>,
+}
+
+/// What is known of a wait by the bucket that it is in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Length {
+    Below(Duration),
+    /// In the last one, which has no end.
+    AtLeast(Duration),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -226,16 +235,23 @@ impl Waits {
         self.counts.iter().sum()
     }
 
-    /// So many of 100 waits were shorter than this.
-    pub fn percentile(&self, percent: u64) -> Option<Duration> {
+    /// How long the longest of the shortest so many of 100 waits was.
+    pub fn percentile(&self, percent: u64) -> Option<Length> {
         let needed = (self.total() * percent).div_ceil(100);
+        if needed == 0 {
+            return None;
+        }
         let mut seen = 0;
-        let mut buckets = self.counts.iter().zip(&self.below_ns);
-        let found = buckets.find(|(count, _)| {
-            seen += **count;
+        let found = self.counts.iter().position(|count| {
+            seen += count;
             seen >= needed
-        });
-        found.filter(|_| needed > 0).map(|(_, below)| Duration::from_nanos(*below))
+        })?;
+        let end = |bucket: usize| self.below_ns.get(bucket).copied().map(Duration::from_nanos);
+        if found + 1 < self.below_ns.len() {
+            return end(found).map(Length::Below);
+        }
+        let begin = found.checked_sub(1).and_then(end).unwrap_or_default();
+        Some(Length::AtLeast(begin))
     }
 }
 
@@ -339,11 +355,15 @@ impl fmt::Display for Status {
         }
         for (class, waits) in &self.waits {
             if let (Some(half), Some(most)) = (waits.percentile(50), waits.percentile(99)) {
-                writeln!(
-                    out,
-                    "waits of {class} tasks: {}, half below {half:.1?}, 99 of 100 below {most:.1?}",
-                    waits.total()
-                )?;
+                let half = match half {
+                    Length::Below(end) => format!("half below {end:.1?}"),
+                    Length::AtLeast(begin) => format!("half at least {begin:.1?}"),
+                };
+                let most = match most {
+                    Length::Below(end) => format!("99 of 100 below {end:.1?}"),
+                    Length::AtLeast(begin) => format!("1 of 100 at least {begin:.1?}"),
+                };
+                writeln!(out, "waits of {class} tasks: {}, {half}, {most}", waits.total())?;
             }
         }
         let of_cgroups = self.cgroups.iter().map(|it| (it.path.as_str(), &it.book));
@@ -415,13 +435,27 @@ mod tests {
 
     #[test]
     fn percentiles_are_the_ends_of_buckets() {
-        let waits = Waits { below_ns: vec![1, 2, 4], counts: vec![50, 49, 1] };
-        let below = |percent| waits.percentile(percent).map(|wait| wait.as_nanos());
+        let waits = Waits { below_ns: vec![1, 2, 4, 8], counts: vec![50, 49, 1, 0] };
+        let length = |percent| waits.percentile(percent).unwrap();
+        let below = |ns| Length::Below(Duration::from_nanos(ns));
         assert_eq!(
-            [below(50), below(51), below(99), below(100)],
-            [Some(1), Some(2), Some(2), Some(4)]
+            [length(50), length(51), length(99), length(100)],
+            [below(1), below(2), below(2), below(4)]
         );
         assert_eq!(Waits::default().percentile(50), None);
+    }
+
+    #[test]
+    fn the_last_bucket_has_no_end() {
+        let mut waits = waits_of(&[]).remove("avx").unwrap();
+        *waits.counts.last_mut().unwrap() = 1;
+        let begin = Duration::from_nanos(*waits.below_ns.last().unwrap() / 2);
+        assert_eq!(waits.percentile(50), Some(Length::AtLeast(begin)));
+        waits.counts[0] = 50;
+        let status = Status { waits: [("avx".to_owned(), waits)].into(), ..Status::default() };
+        let shown = status.to_string();
+        let line = shown.lines().find(|line| line.starts_with("waits of avx tasks: "));
+        assert!(line.unwrap().ends_with(": 51, half below 1.0µs, 1 of 100 at least 536.9ms"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use ratatui::text::Line;
 use super::map;
 use super::state::{Page, State};
 use crate::agent::policy::named::NAMED;
-use crate::agent::status::{Status, Waits};
+use crate::agent::status::{Length, Status, Waits};
 
 const KEYS: &str = "q quit  h help  p policy";
 
@@ -184,11 +184,12 @@ fn waits(state: &State) -> Vec<Line<'static>> {
 }
 
 fn row_of(class: &str, waits: &Waits) -> String {
-    let below = |percent| {
-        let found = waits.percentile(percent);
-        found.map_or_else(|| "-".to_owned(), |below| format!("<{below:.1?}"))
+    let length = |percent| match waits.percentile(percent) {
+        None => "-".to_owned(),
+        Some(Length::Below(end)) => format!("<{end:.1?}"),
+        Some(Length::AtLeast(begin)) => format!(">={begin:.0?}"),
     };
-    format!("{class:8} {:>9} {:>9} {:>8}", below(50), below(99), waits.total())
+    format!("{class:8} {:>9} {:>9} {:>8}", length(50), length(99), waits.total())
 }
 
 fn table(what: &str, rows: &[(String, f64)]) -> Vec<Line<'static>> {

@@ -146,6 +146,19 @@ fn while_nothing_is_done_it_is_told_what_it_would_be_worth() {
     }
 }
 
+#[test]
+fn the_longest_waits_have_no_end() {
+    let mut state = watched(8);
+    let ns: Vec<u64> = [1 << 29, 1 << 30].into();
+    let mut status = status(8, 102.0);
+    let earlier = status.waits["avx"].total();
+    status.waits.insert("avx".to_owned(), Waits { below_ns: ns, counts: vec![0, 2 * earlier] });
+    state.hear(Ok(status));
+    let screen = text(&state, 80, 24);
+    let line = screen.iter().find(|line| line.starts_with("avx ")).unwrap();
+    assert!(line.starts_with("avx        >=537ms   >=537ms "), "{line}");
+}
+
 /// What is most important is there, and the last event.
 #[test]
 fn a_screen_of_40_columns_and_10_rows_is_readable() {
