@@ -57,8 +57,8 @@ impl Access {
         Ok(Self { users, group: group.map(named).transpose()? })
     }
 
-    pub fn group(&self) -> Option<Gid> {
-        self.group.as_ref().map(|group| group.gid)
+    pub fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
     }
 
     pub fn check(&self, peer: &Peer) -> Result<()> {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use crossbeam::channel::{Receiver, Sender, bounded};
+use nix::unistd::Group;
 use tracing::warn;
 
 use super::access::{Access, Peer};
@@ -98,13 +99,27 @@ fn listen(path: &Path, access: &Access) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(path)?;
     let mode = match access.group() {
         Some(group) => {
-            chown(path, None, Some(group.as_raw()))?;
+            let given = chown(path, None, Some(group.gid.as_raw()));
+            given.map_err(|error| not_given(error, group))?;
             0o660
         }
         None => 0o600,
     };
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     Ok(listener)
+}
+
+/// Without a power over all files, one may give a file to the groups that one is in, and no other.
+pub fn not_given(error: io::Error, group: &Group) -> io::Error {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return error;
+    }
+    let Group { name, gid, .. } = group;
+    let cure = format!(
+        "it may not be given to the group {name}, which this process is not in: add \
+         SupplementaryGroups={name} to the service, or supplementalGroups: [{gid}] to the pod"
+    );
+    io::Error::new(error.kind(), cure)
 }
 
 impl Host for Door {

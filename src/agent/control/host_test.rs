@@ -2,7 +2,7 @@
 //! What clients may do to the control socket, by mistake or not.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::access::{Access, tests::access};
-use super::host::serve_at;
+use super::host::{not_given, serve_at};
 use super::{Answer, PATIENCE, Request, ask_at, begin_at};
 use crate::agent::events::Wanted;
 use crate::agent::events::hub::Hub;
@@ -276,4 +276,18 @@ fn without_a_scheduler_one_is_told_to_start_it() {
     let dir = tempfile::tempdir().unwrap();
     let error = ask_at(&dir.path().join("control"), &Request::Show).unwrap_err();
     assert!(format!("{error:#}").contains("start it first"), "{error:#}");
+}
+
+#[test]
+fn who_may_not_give_the_socket_to_the_group_is_told_the_cure() {
+    let access = access(&[0], Some(54321));
+    let group = access.group().unwrap();
+    let told = not_given(io::Error::from_raw_os_error(libc::EPERM), group).to_string();
+    assert_eq!(
+        told,
+        "it may not be given to the group operators, which this process is not in: add \
+         SupplementaryGroups=operators to the service, or supplementalGroups: [54321] to the pod"
+    );
+    let other = not_given(io::Error::from_raw_os_error(libc::EROFS), group);
+    assert_eq!(other.raw_os_error(), Some(libc::EROFS));
 }
