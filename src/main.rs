@@ -139,8 +139,8 @@ enum Command {
         /// The id of the thread; of a process it is that of its first one.
         #[arg(value_name = "PID")]
         thread: i32,
-        /// Watch it for so long, and tell what happened to it as well.
-        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        /// Watch it for so long, 1ms to 24h, and tell what happened to it as well.
+        #[arg(long, value_name = "TIME", value_parser = cmd::explain::parse_watch)]
         watch: Option<Duration>,
         /// As JSON.
         #[arg(long)]
@@ -161,8 +161,7 @@ pub fn version() -> String {
 
 fn run(opts: Opts) -> Result<()> {
     if opts.version {
-        println!("{NAME} {}", version());
-        return Ok(());
+        return cmd::print(&format!("{NAME} {}\n", version()));
     }
     if opts.help_stats {
         return cmd::help_stats::run();

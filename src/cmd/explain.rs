@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `explain`: what the scheduler that runs thinks of a thread, and what happens to it.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use super::{print, print_json};
+use super::{parse_time, print, print_json};
 use crate::agent::control::{self, Answer, Request};
 use crate::agent::events::Wanted;
 use crate::agent::events::stream::Followed;
 use crate::agent::events::summary::Summary;
 use crate::agent::explain::Explanation;
+
+/// How long there is anything to see, and anybody to see it.
+const WATCH: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
+
+pub fn parse_watch(text: &str) -> Result<Duration, String> {
+    parse_time(text, &WATCH)
+}
 
 #[derive(Serialize)]
 struct Watched<'a> {
@@ -52,4 +60,17 @@ fn watch_for(thread: i32, duration: Duration) -> Result<Summary> {
         }
     }
     Ok(happened)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_watched_for_ends_within_a_day() {
+        assert_eq!(parse_watch("500ms"), Ok(Duration::from_millis(500)));
+        for bad in ["", "60", "0s", "-1s", "25h", "400000000000y", "soon"] {
+            assert!(parse_watch(bad).is_err_and(|why| why == "it takes 1ms to 1day"), "{bad:?}");
+        }
+    }
 }

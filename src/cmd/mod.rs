@@ -18,8 +18,10 @@ pub mod status;
 pub mod top;
 
 use std::io::{self, IsTerminal, Write};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use scx_utils::init_libbpf_logging;
@@ -40,13 +42,20 @@ pub fn log_to_stderr(verbose: bool) {
 }
 
 /// An answer, as it is.
-fn print(text: &str) -> Result<()> {
+pub fn print(text: &str) -> Result<()> {
     io::stdout().write_all(text.as_bytes()).context("cannot print the answer")
 }
 
 /// The same for programs.
 fn print_json(answer: &impl Serialize) -> Result<()> {
     print(&(serde_json::to_string_pretty(answer)? + "\n"))
+}
+
+/// A time with its unit, within what makes sense of it.
+fn parse_time(text: &str, range: &RangeInclusive<Duration>) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).ok().filter(|time| range.contains(time));
+    let shown = humantime::format_duration;
+    time.ok_or_else(|| format!("it takes {} to {}", shown(*range.start()), shown(*range.end())))
 }
 
 /// A flag that SIGINT, SIGTERM and SIGHUP raise.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
-use super::print;
+use super::{parse_time, print};
 use crate::agent::control::{self, Answer, Request};
 use crate::agent::policy::history::{Change, TRIAL, What};
 use crate::agent::policy::named::{self, NAMED};
@@ -64,9 +64,7 @@ pub struct How {
 }
 
 fn parse_trial(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).ok().filter(|time| TRIAL.contains(time));
-    let shown = humantime::format_duration;
-    time.ok_or_else(|| format!("it takes {} to {}", shown(*TRIAL.start()), shown(*TRIAL.end())))
+    parse_time(text, &TRIAL)
 }
 
 pub fn run(command: &Command) -> Result<()> {

@@ -56,6 +56,9 @@ fn who_cannot_be_told() -> Result<()> {
         .stderr(full)
         .status()?;
     ensure_eq!(refused.code(), Some(1));
+    let full = File::options().write(true).open("/dev/full")?;
+    let untold = Command::new(scheduler_program()?).arg("--version").stdout(full).status()?;
+    ensure_eq!(untold.code(), Some(1));
     Ok(())
 }
 
