@@ -37,7 +37,8 @@ struct Opts {
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     stats: Option<Duration>,
 
-    /// Print the statistics of a scheduler that already runs every that many seconds.
+    /// Print the statistics of a scheduler that already runs every that many seconds; without one
+    /// it waits for one.
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval, conflicts_with = "stats")]
     monitor: Option<Duration>,
 

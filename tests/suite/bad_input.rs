@@ -3,7 +3,9 @@
 //! status other than 0, and changes nothing.
 
 use std::fs::File;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
@@ -22,6 +24,11 @@ pub const TESTS: &[Test] = &[
         name: "bad_input::who_cannot_be_told_is_refused_all_the_same",
         budget_s: 1,
         body: who_cannot_be_told,
+    },
+    Test {
+        name: "bad_input::who_waits_for_a_scheduler_ends_when_told_to",
+        budget_s: 5,
+        body: who_waits_is_stopped,
     },
     Test {
         name: "bad_input::help_and_version_need_nothing",
@@ -59,6 +66,22 @@ fn who_cannot_be_told() -> Result<()> {
     let full = File::options().write(true).open("/dev/full")?;
     let untold = Command::new(scheduler_program()?).arg("--version").stdout(full).status()?;
     ensure_eq!(untold.code(), Some(1));
+    Ok(())
+}
+
+/// Once it has said that it waits it has installed whatever handles signals.
+fn who_waits_is_stopped() -> Result<()> {
+    let mut monitor = Command::new(scheduler_program()?)
+        .args(["--monitor", "600"])
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let said = monitor.stderr.take().context("nothing to read from")?;
+    let waits = BufReader::new(said).lines().next();
+    Command::new("kill").arg(monitor.id().to_string()).status()?;
+    let ended = monitor.wait()?;
+    let line = waits.context("it said nothing")??;
+    ensure!(line.contains("retrying"), "{line}");
+    ensure_eq!(ended.signal(), Some(libc::SIGTERM));
     Ok(())
 }
 
