@@ -139,6 +139,48 @@ fn documents_name_what_there_is() {
     }
 }
 
+/// Of each command, all that may be given.
+fn arguments(command: &Command) -> Vec<(String, clap::Arg)> {
+    let name = command.get_name();
+    let own = command.get_arguments().map(|it| (format!("{name} {}", it.get_id()), it.clone()));
+    own.chain(command.get_subcommands().flat_map(arguments)).collect()
+}
+
+#[test]
+fn the_help_leaves_nothing_out() {
+    let mut line = Opts::command();
+    line.build();
+    let all = arguments(&line);
+    let silent = all.iter().filter(|(_, it)| {
+        let is_said = it.get_help().is_some_and(|help| !help.to_string().is_empty());
+        !is_said && it.get_id() != "subcommand"
+    });
+    let silent: Vec<&String> = silent.map(|(name, _)| name).collect();
+    assert!(silent.is_empty(), "nothing is said of {silent:?}");
+
+    let sim = line.find_subcommand("sim").unwrap();
+    let about = [sim.get_about(), sim.get_long_about()].map(|it| it.unwrap().to_string());
+    assert!(about[0].starts_with("Compare policies by simulation"), "{about:?}");
+    assert!(about[1].contains("all figures are modelled"), "{about:?}");
+    let revert = all.iter().find(|(name, _)| name == "use revert_after").unwrap();
+    assert!(revert.1.get_help().unwrap().to_string().contains("1s to 24h"));
+}
+
+/// Who reads of a flag wants to find it.
+#[test]
+fn what_is_hidden_is_not_written_about() {
+    let hidden = arguments(&Opts::command()).into_iter().filter(|(_, it)| it.is_hide_set());
+    let flags: Vec<String> =
+        hidden.filter_map(|(_, it)| Some(format!("--{}", it.get_long()?))).collect();
+    assert_eq!(flags, ["--check-policies"]);
+    let mut stats = Vec::new();
+    crate::agent::stats::server_data().describe_meta(&mut stats, None).unwrap();
+    let told = [String::from_utf8(stats).unwrap(), metrics::reference(), policy::reference()];
+    for text in told.into_iter().chain(["README.md", "docs/operating.md"].map(read)) {
+        assert!(flags.iter().all(|flag| !text.contains(flag)), "{text}");
+    }
+}
+
 /// In operating.md a knob is named by itself as well, in a table of its own.
 #[test]
 fn knobs_of_the_guide_are_knobs() {

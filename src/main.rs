@@ -121,7 +121,7 @@ enum Command {
     /// Show or change the policy of a scheduler that already runs.
     #[command(subcommand)]
     Policy(cmd::policy::Command),
-    /// Compare policies on a modelled machine; needs no privilege and changes nothing.
+    /// Compare policies by simulation, on a modelled machine; needs no privilege and changes nothing.
     Sim(Later<cmd::sim::Options>),
     /// Show what a scheduler that already runs is doing.
     Status {

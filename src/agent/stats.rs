@@ -108,7 +108,7 @@ metrics! {
         in_place: "AVX tasks that stayed where they were, since they may use no AVX core",
         preempted: "AVX cores that were taken from other work",
         role_changes: "CPUs that became AVX cores, or were none any more",
-        policies_read: "times that a policy was looked up, with --check-policies",
+        policies_read: "times that a policy was looked up, where tests make sure that it is whole",
         policies_torn: "policies that were looked up and were not what the agent had written",
         quiet_starts: "programs that started with a quiet C library",
         loud_starts: "programs that started without one, since they may need x86-64-v4",

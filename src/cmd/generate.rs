@@ -17,11 +17,13 @@ use crate::agent::policy;
 pub enum Command {
     /// Write a manual page for each command.
     Man {
+        /// Where; it is made if it is not there.
         #[arg(long, value_name = "DIRECTORY")]
         to: PathBuf,
     },
     /// Write completions for bash, fish and zsh.
     Completions {
+        /// Where; it is made if it is not there.
         #[arg(long, value_name = "DIRECTORY")]
         to: PathBuf,
     },

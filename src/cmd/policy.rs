@@ -19,6 +19,7 @@ pub enum Command {
     List,
     /// Print a policy as a file: the one in force, or one that has a name.
     Show {
+        /// Of a policy that has one; without it, the one in force.
         #[arg(value_name = "NAME", conflicts_with = "default")]
         name: Option<String>,
         /// Print the default one, with what each knob is and how far it turns.
@@ -27,6 +28,7 @@ pub enum Command {
     },
     /// Change to a policy as a whole, by its name or from a file.
     Use {
+        /// Its name, as in "policy list", or a file as "policy show" prints it.
         #[arg(value_name = "NAME|FILE")]
         policy: String,
         #[command(flatten)]
@@ -34,6 +36,7 @@ pub enum Command {
     },
     /// Turn knobs of the policy in force, all at once.
     Set {
+        /// Those that are turned; --help-policy lists them all.
         #[arg(value_name = "KNOB=VALUE", required = true)]
         settings: Vec<String>,
         #[command(flatten)]
@@ -41,6 +44,7 @@ pub enum Command {
     },
     /// Tell how the policy in force differs from the default or another, a line for each knob.
     Diff {
+        /// The other one, by its name or from a file.
         #[arg(value_name = "NAME|FILE", default_value = named::DEFAULT)]
         policy: String,
     },
@@ -58,7 +62,7 @@ pub struct How {
     /// Only tell what would change.
     #[arg(long)]
     dry_run: bool,
-    /// Bring the policy before back after this time, as in 60s, unless it is confirmed.
+    /// Bring the policy before back after this time, 1s to 24h, unless it is confirmed.
     #[arg(long, value_name = "TIME", value_parser = parse_trial)]
     revert_after: Option<Duration>,
 }

@@ -21,6 +21,10 @@ use crate::sim::outcome::Outcome;
 use crate::sim::variant::Variant;
 use crate::sim::workload::Workload;
 
+/// Compare policies by simulation, on a modelled machine; needs no privilege and changes nothing.
+///
+/// The scheduler's own code decides, on a processor that is a model: all figures are modelled, none
+/// is measured. Without a command it runs a web server under all policies, in short.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Options {
@@ -46,7 +50,6 @@ enum Command {
     Sweep(sweep::Command),
 }
 
-/// Without a command: a web server under all policies, in short.
 #[derive(Debug, Args)]
 struct Quick {
     #[command(flatten)]
