@@ -2,32 +2,16 @@
 //! Compiles the BPF programs, and the decisions among them once more natively.
 
 use std::path::Path;
-use std::process::exit;
+use std::process::{Command, exit};
 
 use scx_cargo::BpfBuilder;
 
 #[path = "build/requirements.rs"]
 mod requirements;
 
-const HEADERS: [&str; 12] = [
-    "src/bpf/intf.h",
-    "src/bpf/arithmetic.bpf.h",
-    "src/bpf/books.bpf.h",
-    "src/bpf/class.bpf.h",
-    "src/bpf/decode.bpf.h",
-    "src/bpf/elf.bpf.h",
-    "src/bpf/fairness.bpf.h",
-    "src/bpf/placement.bpf.h",
-    "src/bpf/queues.bpf.h",
-    "src/bpf/remigrate.bpf.h",
-    "src/bpf/sizing.bpf.h",
-    "src/bpf/worth.bpf.h",
-];
-
 /// The scheduler once more, for the machine that this runs on, and what it finds there.
 fn simulator(clang: &Path) {
     let files = ["src/sim/kernel.c", "src/sim/maps.c", "src/sim/scheduler.c"];
-    println!("cargo:rerun-if-changed=src/sim");
     let mut build = cc::Build::new();
     // What a fuzzer is to see.
     if std::env::var_os("CARGO_FEATURE_FUZZ").is_some() {
@@ -51,11 +35,42 @@ fn simulator(clang: &Path) {
         .compile("avxspec_simulator");
 }
 
+/// From which state of the sources this is built, where git knows: not where an archive of them is
+/// unpacked, even if that is within another repository.
+fn commit(here: &Path) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(here).args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+        (output.status.success() && !text.is_empty()).then_some(text)
+    };
+    if !here.join(".git").exists() {
+        return None;
+    }
+    // What is not there would have this run each time. So may be a branch, which then is packed with
+    // others; but the log tells of each commit as well.
+    let branch = git(&["symbolic-ref", "--quiet", "HEAD"]);
+    for name in ["HEAD".to_owned(), "logs/HEAD".to_owned()].into_iter().chain(branch) {
+        let path = git(&["rev-parse", "--git-path", &name]).map(|path| here.join(path));
+        if let Some(path) = path.filter(|path| path.exists()) {
+            println!("cargo:rerun-if-changed={}", path.display());
+        }
+    }
+    git(&["describe", "--always", "--dirty"])
+}
+
 fn main() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     if let Err(sentence) = requirements::check(here) {
         eprintln!("{sentence}");
         exit(1);
+    }
+
+    // All of src: what is changed there and not committed makes another version.
+    for path in ["src", "build/requirements.rs", "build/clang"] {
+        println!("cargo:rerun-if-changed={path}");
+    }
+    if let Some(commit) = commit(here) {
+        println!("cargo:rustc-env=AVXSPEC_COMMIT={commit}");
     }
 
     let clang = requirements::clang_command(std::env::var("BPF_CLANG").ok(), here);
@@ -74,10 +89,6 @@ fn main() {
         exit(1);
     }
 
-    for file in HEADERS.iter().chain(&["src/bpf/native.c", "build/requirements.rs", "build/clang"])
-    {
-        println!("cargo:rerun-if-changed={file}");
-    }
     cc::Build::new()
         .file("src/bpf/native.c")
         .flag("-Wall")
