@@ -17,7 +17,7 @@ const OWN: [(&str, &str, bool, bool, &[&str]); 5] = [
     ("off", "without AVX-512", false, false, &[]),
     ("alone", "AVX-512, left alone", true, false, &[]),
     (
-        "static",
+        "two-siblings",
         "two siblings, back with system calls",
         true,
         true,
@@ -53,12 +53,12 @@ impl Variant {
 
     /// The default policy, but for these settings.
     pub fn with(settings: &[String]) -> Variant {
-        Variant {
-            name: "set".to_owned(),
-            about: format!("with {}", settings.join(" ")),
-            has_avx512: true,
-            mitigates: true,
-            settings: settings.to_vec(),
-        }
+        let about = format!("with {}", settings.join(" "));
+        Self::of_policy("set", about, settings.to_vec())
+    }
+
+    /// The scheduler at work under a policy of which these settings are not the standard ones.
+    pub fn of_policy(name: &str, about: String, settings: Vec<String>) -> Variant {
+        Variant { name: name.to_owned(), about, has_avx512: true, mitigates: true, settings }
     }
 }

@@ -96,7 +96,7 @@ pub const BENCHES: &[Bench] = &[
         name: "sim.nginx_published_policy",
         unit: "of scalar, modelled",
         bar: Bar::Within(0.982, 1.002),
-        measure: || ratio(&["run", "nginx"], "static", "off", "/work"),
+        measure: || ratio(&["run", "nginx"], "two-siblings", "off", "/work"),
     },
     Bench {
         name: "sim.nginx_published_dynamic",

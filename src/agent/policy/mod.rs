@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use file::{document, file_of};
 pub use knobs::standard;
 pub use reference::{describe, reference};
-pub use source::load;
+pub use source::{is_file, load};
 use value::OF_THE_CPU;
 
 use crate::bpf::intf::avx_policy;

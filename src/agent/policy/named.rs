@@ -77,7 +77,7 @@ pub fn advice(name: &str) -> String {
     did_you_mean(name, names()).unwrap_or_else(all)
 }
 
-fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> {
     NAMED.iter().map(|it| it.name)
 }
 

@@ -20,18 +20,18 @@ pub fn load(name_or_file: &str) -> Result<avx_policy> {
     if let Some(it) = named::find(name_or_file) {
         return it.policy();
     }
-    let path = Path::new(name_or_file);
-    let is_missing = matches!(path.try_exists(), Ok(false));
-    if is_missing && !looks_like_a_file(name_or_file) {
+    if !is_file(name_or_file) {
         let (what, advice) = (quoted(name_or_file), named::advice(name_or_file));
         bail!("there is neither a policy nor a file {what}: {advice}");
     }
     let what = || format!("cannot use the policy file {name_or_file}");
-    file::parse(&read(path).with_context(what)?).with_context(what)
+    file::parse(&read(Path::new(name_or_file)).with_context(what)?).with_context(what)
 }
 
-fn looks_like_a_file(text: &str) -> bool {
-    text.contains('/') || text.ends_with(".toml")
+/// Or would be one if it was there.
+pub fn is_file(text: &str) -> bool {
+    let looks_like_one = text.contains('/') || text.ends_with(".toml");
+    looks_like_one || !matches!(Path::new(text).try_exists(), Ok(false))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

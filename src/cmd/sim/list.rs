@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 
+use crate::agent::policy::named::NAMED;
 use crate::cmd::print;
 use crate::sim::model::Model;
 use crate::sim::parameters;
@@ -21,6 +22,10 @@ pub fn run() -> Result<()> {
         let settings: Vec<String> =
             variant.settings.iter().map(|set| format!(" --set {set}")).collect();
         writeln!(text, "  {:16} {}{}", variant.name, variant.about, settings.concat())?;
+    }
+    text.push_str("\nPolicies that the scheduler has by name, beside those in files:\n");
+    for it in NAMED {
+        writeln!(text, "  {:16} {}", it.name, it.purpose)?;
     }
     text.push_str("\nModels:\n");
     for model in Model::names().filter_map(Model::named) {

@@ -11,6 +11,7 @@ use clap::Args;
 use super::machine::{Machine, ScaledMachine};
 use super::outcome_of;
 use super::progress::Progress;
+use crate::agent::policy::{self, named};
 use crate::cmd::{print, print_json};
 use crate::sim::comparison::Comparison;
 use crate::sim::outcome::Outcome;
@@ -31,17 +32,19 @@ pub struct Options {
     file: Option<PathBuf>,
 
     #[command(flatten)]
-    scaled: ScaledMachine,
+    pub(super) scaled: ScaledMachine,
 
     /// How long, in seconds of the machine's time; the workload knows how long is worth it.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
 
-    /// Under this policy; may be given several times. "set" is the one that --set makes.
-    #[arg(long = "policy", value_name = "NAME")]
+    /// Under this policy: one that "sim list" shows, or a policy file as for the scheduler; may be
+    /// given several times. "set" is the one that --set makes.
+    #[arg(long = "policy", value_name = "NAME|FILE")]
     policies: Vec<String>,
 
-    /// Under the default policy with this knob turned; may be given several times.
+    /// Under the default policy with this knob turned; may be given several times, for one policy
+    /// with all of them turned.
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     settings: Vec<String>,
 
@@ -106,12 +109,9 @@ fn compare(options: &Options, workload: Workload) -> Result<Comparison> {
 /// Those that are named; or all of them, or the reference and what is set.
 pub fn variants(names: &[String], settings: &[String]) -> Result<Vec<Variant>> {
     let set = || (!settings.is_empty()).then(|| Variant::with(settings));
-    let named = |name: &String| {
-        let found = if name == "set" { set() } else { Variant::named(name) };
-        found.with_context(|| {
-            let known: Vec<String> = Variant::all().into_iter().map(|it| it.name).collect();
-            format!("there is no policy {name:?}: choose one of {}, or use --set", known.join(", "))
-        })
+    let named = |name: &String| match name.as_str() {
+        "set" => set().context("the policy \"set\" is the one that --set makes: use --set as well"),
+        name => Variant::named(name).map_or_else(|| of_agent(name), Ok),
     };
     if names.is_empty() && settings.is_empty() {
         return Ok(Variant::all());
@@ -123,6 +123,26 @@ pub fn variants(names: &[String], settings: &[String]) -> Result<Vec<Variant>> {
     let has_set = variants.iter().any(|variant| variant.name == "set");
     variants.extend(set().filter(|_| !has_set));
     Ok(variants)
+}
+
+/// A policy as the scheduler takes it, by its name or from a file.
+fn of_agent(name: &str) -> Result<Variant> {
+    let about = match (named::find(name), policy::is_file(name)) {
+        (Some(_), _) => format!("the policy {name}"),
+        (None, true) => format!("the policy of {name}"),
+        (None, false) => {
+            let own: Vec<String> = Variant::all().into_iter().map(|it| it.name).collect();
+            bail!(
+                "there is no policy {name:?}: choose one of the simulator's, {}, one of the \
+                 scheduler's, {}, or name a policy file",
+                own.join(", "),
+                named::names().collect::<Vec<_>>().join(", ")
+            )
+        }
+    };
+    let differences = policy::differences(&policy::standard(), &policy::load(name)?);
+    let settings = differences.iter().map(|it| format!("{}={}", it.knob, it.to)).collect();
+    Ok(Variant::of_policy(name, about, settings))
 }
 
 /// What was typed, so that it can be typed again.
@@ -223,16 +243,65 @@ mod tests {
         Ok(found.into_iter().map(|variant| variant.name).collect())
     }
 
+    fn only(policy: &str) -> Variant {
+        let [variant] = &variants(&[policy.to_owned()], &[]).unwrap()[..] else {
+            panic!("{policy} is more than one");
+        };
+        variant.clone()
+    }
+
     #[test]
     fn what_is_set_is_compared_with_the_first() {
-        assert_eq!(names(&[], &[]).unwrap(), ["off", "alone", "static", "dynamic", "default"]);
+        assert_eq!(
+            names(&[], &[]).unwrap(),
+            ["off", "alone", "two-siblings", "dynamic", "default"]
+        );
         assert_eq!(names(&["default"], &[]).unwrap(), ["default"]);
         assert_eq!(names(&[], &["sizing=share"]).unwrap(), ["off", "set"]);
         assert_eq!(names(&["default"], &["sizing=share"]).unwrap(), ["default", "set"]);
         assert_eq!(names(&["set"], &["sizing=share"]).unwrap(), ["set"]);
-        for bad in ["set", "best"] {
-            let error = names(&[bad], &[]).unwrap_err().to_string();
-            assert!(error.contains("choose one of off, alone"), "{error}");
+        assert_eq!(names(&["fair", "off"], &[]).unwrap(), ["fair", "off"]);
+        let error = |name| format!("{:#}", names(&[name], &[]).unwrap_err());
+        assert!(error("set").contains("use --set as well"), "{}", error("set"));
+        let best = error("best");
+        assert!(best.contains("the simulator's, off, alone, two-siblings,"), "{best}");
+        assert!(best.contains("the scheduler's, adaptive, fault-migrate, static,"), "{best}");
+    }
+
+    /// What the scheduler calls so, to the last knob.
+    #[test]
+    fn policies_of_the_scheduler_are_what_they_are_there() {
+        for it in named::NAMED {
+            let variant = only(it.name);
+            assert!(variant.mitigates && variant.has_avx512, "{}", it.name);
+            let policy = policy::turned(policy::standard(), &variant.settings).unwrap();
+            assert_eq!(named::name_of(&policy), it.name);
+        }
+        assert_eq!(only("static").settings, ["sizing=static"]);
+        assert_eq!(only("static").about, "the policy static");
+        // Whatever the simulator has of its own hides none of them.
+        assert!(Variant::all().iter().all(|own| named::find(&own.name).is_none()));
+    }
+
+    #[test]
+    fn a_policy_may_be_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine.toml");
+        let file = path.to_str().unwrap();
+        fs::write(&path, "base = \"fair\"\navx-slice = \"3ms\"\navx-cpus = 2\n").unwrap();
+        let variant = only(file);
+        assert_eq!(
+            (variant.name, variant.about),
+            (file.to_owned(), format!("the policy of {file}"))
+        );
+        let loaded = policy::load(file).unwrap();
+        let policy = policy::turned(policy::standard(), &variant.settings).unwrap();
+        assert!(policy::differences(&loaded, &policy).is_empty(), "{:?}", variant.settings);
+        fs::write(&path, "speed = 1\n").unwrap();
+        for (bad, expected) in [(file, "there is no knob \"speed\""), ("/nowhere", "no such file")]
+        {
+            let error = format!("{:#}", names(&[bad], &[]).unwrap_err());
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -28,10 +28,11 @@ pub enum Command {
         draws: u16,
 
         /// Under this policy, as for "sim run"; may be given several times.
-        #[arg(long = "policy", value_name = "NAME")]
+        #[arg(long = "policy", value_name = "NAME|FILE")]
         policies: Vec<String>,
 
-        /// Under the default policy with this knob turned; may be given several times.
+        /// Under the default policy with this knob turned; may be given several times, for one
+        /// policy with all of them turned.
         #[arg(long = "set", value_name = "KNOB=VALUE")]
         settings: Vec<String>,
     },
