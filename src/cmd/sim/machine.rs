@@ -38,7 +38,7 @@ impl Counters {
     }
 }
 
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, PartialEq, Args)]
 pub struct Machine {
     /// The processor.
     #[arg(long, default_value = "i9-7940x", value_name = "NAME")]

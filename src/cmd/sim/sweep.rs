@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use super::jobs;
@@ -64,7 +64,8 @@ pub struct Common {
 impl Common {
     /// What a run needs to be told.
     fn arguments(&self, workload: &str, seed: u64) -> Vec<String> {
-        let Machine { model, cores, threads, sockets, force, .. } = &self.machine;
+        let Machine { model, cores, threads, sockets, force, counters, tier, seed: _ } =
+            &self.machine;
         let numbers = [
             ("cores", u64::from(*cores)),
             ("threads", u64::from(*threads)),
@@ -73,6 +74,8 @@ impl Common {
             ("seed", seed),
         ];
         let mut arguments = vec![workload.to_owned(), format!("--model={model}")];
+        arguments.push(format!("--counters={}", word_of(counters)));
+        arguments.extend(tier.map(|tier| format!("--tier={}", word_of(&tier))));
         arguments.extend(numbers.map(|(name, number)| format!("--{name}={number}")));
         arguments.extend(force.then(|| "--force".to_owned()));
         arguments
@@ -85,6 +88,11 @@ impl Common {
         }
         Ok(())
     }
+}
+
+/// As the command line has it.
+fn word_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |word| word.get_name().to_owned())
 }
 
 /// Over all draws.
@@ -222,4 +230,37 @@ fn static_table(best: &Best) -> Result<String> {
 
 fn write_score(text: &mut String, score: Score, what: &str) -> Result<()> {
     Ok(writeln!(text, "{:9.4} {:9.4}  {what}", score.work, score.balance)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cmd::sim::run::Options;
+
+    #[derive(Parser)]
+    struct Sweep {
+        #[command(flatten)]
+        common: Common,
+    }
+
+    #[derive(Parser)]
+    struct Run {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn each_run_is_on_the_machine_that_was_asked_for() {
+        let words = "sweep nginx --model=zen4 --cores=3 --threads=1 --sockets=2 --force \
+                     --counters=licences --tier=counters --seed=7 --seconds=2";
+        for words in [words, "sweep nginx"] {
+            let common = Sweep::try_parse_from(words.split(' ')).unwrap().common;
+            let arguments = common.arguments("nginx", common.machine.seed);
+            let run = ["run".to_owned()].into_iter().chain(arguments);
+            let options = Run::try_parse_from(run).unwrap().options;
+            assert_eq!(options.scaled.machine, common.machine);
+        }
+    }
 }
