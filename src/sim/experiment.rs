@@ -18,7 +18,7 @@ use super::record::{Histogram, SharedRecord};
 use super::variant::Variant;
 use super::watch::Watch;
 use super::worker::{Clients, Phases, Poisson, Script, Worker};
-use super::workload::{Arrivals, Group, Process, Queue, What, Workload};
+use super::workload::{ARRIVALS_MAX, Arrivals, Group, Process, Queue, What, Workload};
 use crate::bpf::intf::{
     avx_clock_counters, avx_clocks, avx_fairness_FAIRNESS_OFF, avx_policy, avx_policy_in_force,
     avx_tier, avx_tier_AVX_TIER_OBSERVE,
@@ -104,7 +104,7 @@ pub fn begun(
         let seed = setup.seed.wrapping_mul(1000).wrapping_add(nr_begun);
         let footprint = Footprint { program, ..group.footprint };
         nr_begun += spawn(&mut engine, group, &script, topology, seed, inboxes, footprint);
-        add_arrivals(&mut engine, group, &script, setup, !seed, inboxes);
+        add_arrivals(&mut engine, group, &script, setup, !seed, inboxes)?;
         records.push(script.record.clone());
     }
     Ok((engine, records))
@@ -156,19 +156,26 @@ fn add_arrivals(
     setup: &Setup,
     seed: u64,
     inboxes: &[Channel],
-) {
+) -> Result<()> {
     let capacity = |phase| group.capacity(phase, &setup.model, &setup.topology);
     let per_second: Vec<f64> = match &group.arrivals {
-        None => return,
+        None => return Ok(()),
         Some(Arrivals::Clients(clients, _)) => {
             engine.add_source(Box::new(Clients::new(*clients, inboxes.to_vec(), BEGIN_NS)));
-            return;
+            return Ok(());
         }
         Some(Arrivals::PerSecond(rates)) => rates.clone(),
         Some(Arrivals::OfCapacity(shares)) => {
             shares.iter().enumerate().map(|(phase, share)| share * capacity(phase)).collect()
         }
     };
+    let most = per_second.iter().copied().fold(0.0, f64::max);
+    ensure!(
+        most <= ARRIVALS_MAX,
+        "{most:.0} requests a second for group {:?} are too many: choose a lower of_capacity, or \
+         more work, so that at most {ARRIVALS_MAX} arrive",
+        group.name
+    );
     engine.add_source(Box::new(Poisson::new(
         script.phases.clone(),
         per_second,
@@ -177,4 +184,5 @@ fn add_arrivals(
         BEGIN_NS,
         script.record.clone(),
     )));
+    Ok(())
 }

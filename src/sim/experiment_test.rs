@@ -121,6 +121,17 @@ fn at_low_load_a_request_hardly_waits() {
     assert!((0.17..0.25).contains(&outcome.busy_share), "{}", outcome.busy_share);
 }
 
+/// Each of them would be an event, and there is no end to them in a run.
+#[test]
+fn more_requests_than_anybody_has_are_refused() {
+    let text = "about = \"hasty\"\n[[group]]\nname = \"it\"\narrivals = { of_capacity = 0.5 }\n\
+                steps = [\"wait\", { work = \"scalar\", us = 0.1 }, \"done\"]\n";
+    let setup = setup(workload_file::read("hasty", text).unwrap(), 1);
+    let error = begun(&setup, &of("default"), &standard()).err().unwrap().to_string();
+    assert!(error.ends_with("so that at most 10000000 arrive"), "{error}");
+    assert!(error.starts_with("60000000 requests a second for group \"it\" are too"), "{error}");
+}
+
 #[test]
 fn requests_for_one_group_do_not_come_with_those_for_another() {
     let group = |name| {

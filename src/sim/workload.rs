@@ -35,6 +35,9 @@ const OWN: [(&str, &str); 17] = [
     ("yield", include_str!("workloads/yield.toml")),
 ];
 
+/// Requests for a group, in a second. Each is an event, and waits in memory until somebody takes it.
+pub const ARRIVALS_MAX: f64 = 1e7;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     pub name: String,

@@ -13,7 +13,7 @@ use toml::Spanned;
 use super::caches::{Footprint, LINE_BYTES};
 use super::model::Kind;
 use super::workload::{
-    Arrivals, Begin, Form, Group, Length, Per, Process, Queue, Step, What, Workload,
+    ARRIVALS_MAX, Arrivals, Begin, Form, Group, Length, Per, Process, Queue, Step, What, Workload,
 };
 
 const US: f64 = 1000.0;
@@ -254,13 +254,19 @@ fn sensible(group: &Group) -> Result<()> {
     let takes_time = |step: &Step| !matches!(step.what, What::Send(_) | What::Done);
     ensured(group.steps.iter().any(takes_time), "no step takes any time")?;
     let has = |what: What| group.steps.iter().any(|step| step.what == what);
-    let of_capacity = matches!(group.arrivals, Some(Arrivals::OfCapacity(_)));
     ensured(group.arrivals.is_none() || has(What::Wait), "what arrives has a step \"wait\"")?;
     ensured(
         group.begin == Begin::First || !has(What::Wait),
         "a group that waits begins with its first step: nothing is there to go on with",
     )?;
-    ensured(!of_capacity || has(What::Done), "of_capacity needs a step \"done\"")
+    let Some(Arrivals::OfCapacity(shares)) = &group.arrivals else { return Ok(()) };
+    ensured(has(What::Done), "of_capacity needs a step \"done\"")?;
+    let takes_nothing =
+        |(phase, share): (usize, &f64)| *share > 0.0 && group.work_of_request(phase) <= 0.0;
+    ensured(
+        !shares.iter().enumerate().any(takes_nothing),
+        "of_capacity needs work in each phase in which something arrives, or say per_second",
+    )
 }
 
 /// Nobody waits for what never comes, or is sent what it never takes.
@@ -282,7 +288,7 @@ fn read_arrivals(file: FileArrivals, phases: usize) -> Result<Arrivals> {
     ensured(!has_think || file.clients.is_some(), "only clients think")?;
     match (file.of_capacity, file.per_second, file.clients) {
         (Some(share), None, None) => Ok(Arrivals::OfCapacity(per_phase(share, phases, 1e3)?)),
-        (None, Some(rate), None) => Ok(Arrivals::PerSecond(per_phase(rate, phases, 1e9)?)),
+        (None, Some(rate), None) => Ok(Arrivals::PerSecond(per_phase(rate, phases, ARRIVALS_MAX)?)),
         (None, None, Some(clients)) => {
             ensured((1..=1_000_000).contains(&clients), "clients are 1 to 1000000")?;
             let think = file.think_us.unwrap_or(PerPhase::Always(0.0));

@@ -14,6 +14,24 @@ fn with_steps(steps: &str) -> String {
     format!("about = \"some\"\nphases_s = [0, 1]\n[[group]]\nname = \"a\"\nsteps = [\n{steps}\n]\n")
 }
 
+/// A file with one group, for which something arrives.
+fn arriving(what: &str, steps: &str) -> String {
+    with_steps(steps).replace("steps", &format!("arrivals = {{ {what} }}\nsteps"))
+}
+
+/// Steps with work of so many microseconds.
+fn request_of(us: &str) -> String {
+    format!("\"wait\", {{ work = \"scalar\", us = {us} }}, \"done\"")
+}
+
+/// What takes no time is no share of what a machine can do, but nothing of it may arrive.
+#[test]
+fn where_nothing_arrives_there_need_be_no_work() {
+    let text = arriving("of_capacity = [0.5, 0]", &request_of("[1700, 0]"));
+    assert!(read("w", &text).is_ok());
+    assert!(read("w", &arriving("per_second = 1e7", "\"wait\", \"done\"")).is_ok());
+}
+
 #[test]
 fn what_is_not_said_is_as_usual() {
     let workload = read("small", SMALL).unwrap();
@@ -94,6 +112,18 @@ fn whatever_is_wrong_is_said_with_its_line() {
         (bad_step("{ send = \"a\" }"), "group \"a\" is sent something, but never waits"),
         (bad_step("{ }"), "line 7: a step is one of do, work, sleep_us and send"),
         (bad_step("{ do = \"done\", every = 0 }"), "line 7: every is at least 1"),
+        (
+            arriving("of_capacity = 0.5", "\"wait\", { sleep_us = 100 }, \"done\""),
+            "line 3: of_capacity needs work in each phase in which something arrives",
+        ),
+        (
+            arriving("of_capacity = [0, 0.5]", &request_of("[1700, 0]")),
+            "line 3: of_capacity needs work in each phase in which something arrives",
+        ),
+        (
+            arriving("per_second = 10000001", &request_of("1")),
+            "line 5: numbers here are 0 to 10000000",
+        ),
         (bad_step("3"), "line 7: invalid type: integer `3`, expected a step: a word, or a table"),
     ] {
         let error = read("w", &text).unwrap_err().to_string();
