@@ -30,6 +30,22 @@ impl Program for Alternates {
     }
 }
 
+/// It sleeps for so long, and wants a CPU for ever after.
+struct Sleeper(u64);
+
+impl Program for Sleeper {
+    fn next(&mut self, _now: u64) -> Step {
+        match std::mem::take(&mut self.0) {
+            0 => Step::Work(Kind::Scalar, 1e9),
+            ns => Step::Sleep(ns),
+        }
+    }
+
+    fn name(&self) -> &str {
+        "sleeper"
+    }
+}
+
 fn busy(engine: &mut Engine<Steady>, nr: usize) -> Vec<Task> {
     (0..nr).map(|_| engine.spawn(Box::new(Busy), 100)).collect()
 }
@@ -86,6 +102,22 @@ fn nobody_waits_for_a_cpu_that_is_taken() {
     assert!(shares.iter().all(|share| (share - 0.5).abs() < 0.03), "{shares:?}");
     let shares = shares_of(&mut engine, &tasks, SECOND);
     assert!(shares.iter().all(|share| *share > 0.98), "{shares:?}");
+}
+
+#[test]
+fn who_waits_for_the_longest_is_told_by_its_name() {
+    let complaint = |nth_is_first: fn(u64) -> u64| {
+        let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+        for n in 0..8 {
+            engine.spawn(Box::new(Sleeper((10 + nth_is_first(n)) * MS)), 100);
+        }
+        engine.run_for(5 * MS).unwrap();
+        engine.take_cpu(0, 100 * SECOND);
+        engine.run_for(29 * SECOND).unwrap();
+        engine.run_for(2 * SECOND).unwrap_err().to_string()
+    };
+    assert_eq!(complaint(|n| n), "thread 1 of \"sleeper\" waits for more than 30 s");
+    assert_eq!(complaint(|n| 8 - n), "thread 8 of \"sleeper\" waits for more than 30 s");
 }
 
 #[test]

@@ -40,6 +40,9 @@ pub const COSTS: Costs = Costs {
     caches: caches::SKYLAKE,
 };
 
+/// The kernel's watchdog would not let a task wait for longer.
+const WAIT_MAX_S: u64 = 30;
+
 /// Less than this is due to rounding.
 pub(super) const ALMOST_NOTHING: f64 = 1e-3;
 
@@ -67,6 +70,8 @@ pub(super) enum Event {
 }
 
 pub(super) struct Thread {
+    /// In the order in which they began.
+    number: u64,
     pub(super) program: Box<dyn Program>,
     pub(super) step: Option<Step>,
     /// Of the step, and of what the kernel does before it goes on.
@@ -124,6 +129,8 @@ pub struct Engine<H> {
     nr_events: u64,
     cpus: Vec<Cpu>,
     pub(super) threads: BTreeMap<Task, Thread>,
+    /// That ever began.
+    nr_threads: u64,
     pub(super) channels: Channels,
     pub(super) caches: Caches<Task>,
     sources: Vec<Box<dyn Source>>,
@@ -149,6 +156,7 @@ impl<H: Hardware> Engine<H> {
             nr_events: 0,
             cpus: vec![Cpu { at: BEGIN_NS, ..Cpu::default() }; nr_cpus as usize],
             threads: BTreeMap::new(),
+            nr_threads: 0,
             channels: Channels::default(),
             caches: Caches::new(costs.caches, &places),
             sources: Vec::new(),
@@ -196,7 +204,9 @@ impl<H: Hardware> Engine<H> {
     pub fn spawn_in(&mut self, program: Box<dyn Program>, home: Home) -> Task {
         let is_thread = home.process.is_some();
         let task = self.kernel.spawn(home.process, is_thread, home.weight, home.cgroup);
+        self.nr_threads += 1;
         let thread = Thread {
+            number: self.nr_threads,
             program,
             step: None,
             work_left: 0.0,
@@ -292,10 +302,14 @@ impl<H: Hardware> Engine<H> {
             self.kernel.check()?;
         }
         self.go_to(end);
-        if let Some(task) = self.starved() {
-            bail!("{task:?} waits for more than 30 s");
+        match self.waits_longest() {
+            Some((it, since)) if self.now - since > WAIT_MAX_S * 1_000_000_000 => bail!(
+                "thread {} of {:?} waits for more than {WAIT_MAX_S} s",
+                it.number,
+                it.program.name()
+            ),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn pop_due(&mut self) -> Option<Event> {
@@ -312,16 +326,15 @@ impl<H: Hardware> Engine<H> {
 
     /// For how long a task waits for a CPU.
     pub fn longest_wait(&self) -> u64 {
-        let since = self.threads.keys().filter_map(|task| self.kernel.waits_since(*task));
-        since.map(|since| self.now - since).max().unwrap_or(0)
+        self.waits_longest().map_or(0, |(_, since)| self.now - since)
     }
 
-    /// The kernel's watchdog would not wait for longer.
-    fn starved(&self) -> Option<Task> {
-        let waits_long = |task: &&Task| {
-            self.kernel.waits_since(**task).is_some_and(|since| self.now - since > 30_000_000_000)
-        };
-        self.threads.keys().find(waits_long).copied()
+    /// Who it is, and since when.
+    fn waits_longest(&self) -> Option<(&Thread, u64)> {
+        let threads = self.threads.iter();
+        let waiting = threads.filter_map(|(task, it)| Some((it, self.kernel.waits_since(*task)?)));
+        // Where tasks are in memory is chance.
+        waiting.min_by_key(|(it, since)| (*since, it.number))
     }
 
     fn go_to(&mut self, time: u64) {

@@ -87,6 +87,7 @@ pub fn begun(
     let mut nr_begun = 0;
     for (program, (group, inboxes)) in (0..).zip(workload.groups.iter().zip(&channels)) {
         let script = Rc::new(Script {
+            name: group.name.clone(),
             steps: group.steps.clone(),
             begin: group.begin,
             phases: phases.clone(),

@@ -67,6 +67,11 @@ pub enum Step {
 pub trait Program {
     fn next(&mut self, now: u64) -> Step;
 
+    /// For people to read.
+    fn name(&self) -> &str {
+        "a program"
+    }
+
     /// What it waited for has come, and was sent at that time.
     fn received(&mut self, _sent_at: u64) {}
 

@@ -32,6 +32,8 @@ impl Phases {
 
 /// What all threads of a group have in common.
 pub struct Script {
+    /// Of the group.
+    pub name: String,
     pub steps: Vec<super::workload::Step>,
     pub begin: Begin,
     pub phases: Phases,
@@ -140,6 +142,10 @@ impl Program for Worker {
             }
         }
         Step::Syscall
+    }
+
+    fn name(&self) -> &str {
+        &self.script.name
     }
 
     fn received(&mut self, sent_at: u64) {
