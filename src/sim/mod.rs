@@ -24,8 +24,6 @@ pub mod report;
 mod steps;
 pub mod sweep;
 pub mod trace;
-// It asks the agent for what the fuzzer has not.
-#[cfg(not(feature = "fuzz"))]
 pub mod unfairness;
 pub mod variant;
 pub mod watch;

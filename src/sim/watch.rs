@@ -16,7 +16,7 @@ const SLICE_NS: u64 = MS;
 const FINE_SLICE_NS: u64 = MS / 10;
 
 /// Of a picture of what each core does.
-const COLUMNS: u64 = 160;
+pub const COLUMNS: u64 = 160;
 const FINE_NS: u64 = COLUMNS * FINE_SLICE_NS;
 
 /// Into how many parts the time is cut, to see how much they differ.

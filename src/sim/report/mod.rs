@@ -8,10 +8,11 @@ mod report_test;
 
 use std::fmt::Write;
 
-use self::svg::escape;
+use self::svg::{CORES_SHOWN, escape};
 use super::comparison::Comparison;
 use super::outcome::{ClassShares, Outcome};
 use super::record::Latency;
+use super::watch::COLUMNS;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--fg:#1c1e21;--dim:#5b6068;--bg:#fff;--line:#d5d8dd;--bar:#3567a8;\
@@ -121,10 +122,14 @@ fn timelines(comparison: &Comparison) -> String {
         let _ = writeln!(text, "<h3>{}</h3>", escape(&outcome.variant));
         let captions = ["The whole run", "The end of it"];
         for (strip, which) in outcome.timelines.iter().zip(captions) {
+            let cores = match strip.cores.len() {
+                nr if nr > CORES_SHOWN => format!("the first {CORES_SHOWN} of {nr} cores each"),
+                _ => "each core".to_owned(),
+            };
             let caption = format!(
-                "{which}: what each core had for most of each part of {:.3} ms, and the AVX cores \
+                "{which}: what {cores} had for most of each part of {:.3} ms, and the AVX cores \
                  underlined.",
-                (strip.to_ms - strip.from_ms) / 160.0
+                (strip.to_ms - strip.from_ms) / COLUMNS as f64
             );
             text += &figure(&svg::timeline(strip), &caption);
         }

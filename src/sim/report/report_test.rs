@@ -97,3 +97,15 @@ fn a_run_without_results_is_shown_too() {
     assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
     assert!(html(&comparison(&[])).contains("</html>"));
 }
+
+#[test]
+fn cores_that_are_not_shown_are_told_of() {
+    let mut all = comparison(&[2.0]);
+    let few = html(&all);
+    assert!(few.contains("what each core had for most of each part of 6.250 ms"), "{few}");
+    let strip = &mut all.outcomes[0].timelines[0];
+    strip.cores = vec![strip.cores[0].clone(); 33];
+    let many = html(&all);
+    assert!(many.contains("what the first 32 of 33 cores each had for most"), "{many}");
+    assert!(many.contains("core 31<") && !many.contains("core 32<"), "{many}");
+}

@@ -14,7 +14,7 @@ const NAMES: f64 = 270.0;
 const ROW: f64 = 26.0;
 
 /// More would not be legible.
-const CORES_SHOWN: usize = 32;
+pub const CORES_SHOWN: usize = 32;
 
 /// Text as it may stand in HTML.
 pub fn escape(text: &str) -> String {
