@@ -83,6 +83,8 @@ pub struct Model {
     pub source: &'static str,
     /// What Linux says of it in /proc/cpuinfo, by which the scheduler goes.
     pub cpuinfo: &'static str,
+    /// That the processor has, if it is one: what clocks more of them would have nobody knows.
+    pub cores: Option<u32>,
     /// In the order of the numbers of cores; the last one is also for more cores than it says.
     pub steps: Vec<Step>,
     /// The licence that instructions need, in the order of `Kind`.
@@ -124,6 +126,7 @@ const SKYLAKE: Model = Model {
     name: "",
     source: "",
     cpuinfo: SKYLAKE_SP,
+    cores: None,
     steps: Vec::new(),
     // Heavy is floating point, integer multiplication and FMA.
     demand: [Licence::L0, Licence::L0, Licence::L1, Licence::L1, Licence::L2],
@@ -153,6 +156,8 @@ struct Preset {
     name: &'static str,
     /// What is in the name that it gives itself, if its clocks are known well enough.
     calls_itself: Option<&'static str>,
+    /// None where the number makes no difference.
+    cores: Option<u32>,
     steps: &'static [Step],
     /// Whether the clock depends on the licence.
     licences: bool,
@@ -176,6 +181,7 @@ const PRESETS: [Preset; 7] = [
     Preset {
         name: "xeon-w-2104",
         calls_itself: Some("W-2104"),
+        cores: Some(4),
         steps: &[step(ANY, 3200, 2800, 2400)],
         licences: true,
         cpuinfo: SKYLAKE_SP,
@@ -185,6 +191,7 @@ const PRESETS: [Preset; 7] = [
     Preset {
         name: "gold-5120",
         calls_itself: Some("Gold 5120 "),
+        cores: Some(14),
         steps: &[
             step(2, 3200, 3100, 2900),
             step(4, 3000, 2800, 2500),
@@ -203,6 +210,7 @@ const PRESETS: [Preset; 7] = [
     Preset {
         name: "gold-6130",
         calls_itself: Some("Gold 6130 "),
+        cores: Some(16),
         steps: &[
             step(2, 3700, 3600, 3500),
             step(4, 3500, 3300, 3100),
@@ -219,6 +227,7 @@ const PRESETS: [Preset; 7] = [
     Preset {
         name: "i9-7940x",
         calls_itself: Some("i9-7940X"),
+        cores: Some(14),
         steps: &[step(ANY, 3800, 3300, 2500)],
         licences: true,
         cpuinfo: SKYLAKE_SP,
@@ -230,6 +239,7 @@ const PRESETS: [Preset; 7] = [
     Preset {
         name: "ice-lake",
         calls_itself: None,
+        cores: None,
         steps: &[step(ANY, 3000, 3000, 3000)],
         licences: false,
         source: NULL_MODEL,
@@ -238,6 +248,7 @@ const PRESETS: [Preset; 7] = [
     Preset {
         name: "sapphire-rapids",
         calls_itself: None,
+        cores: None,
         steps: &[step(ANY, 3000, 3000, 3000)],
         licences: false,
         source: NULL_MODEL,
@@ -246,6 +257,7 @@ const PRESETS: [Preset; 7] = [
     Preset {
         name: "zen4",
         calls_itself: None,
+        cores: None,
         steps: &[step(ANY, 3000, 3000, 3000)],
         licences: false,
         source: NULL_MODEL,
@@ -260,8 +272,9 @@ impl Model {
 
     pub fn named(name: &str) -> Option<Self> {
         let preset = PRESETS.iter().find(|preset| preset.name == name)?;
-        let Preset { name, source, cpuinfo, .. } = *preset;
-        let skylake = Model { name, source, cpuinfo, steps: preset.steps.to_vec(), ..SKYLAKE };
+        let Preset { name, source, cpuinfo, cores, .. } = *preset;
+        let steps = preset.steps.to_vec();
+        let skylake = Model { name, source, cpuinfo, cores, steps, ..SKYLAKE };
         Some(if preset.licences { skylake } else { without_licences(skylake) })
     }
 
@@ -284,6 +297,16 @@ impl Model {
     /// 0 in a model that has no steps.
     pub fn mhz(&self, step: usize, licence: Licence) -> u32 {
         self.steps.get(step).map_or(0, |step| step.mhz[licence as usize])
+    }
+
+    /// By licence, with all cores at work.
+    pub fn mhz_of_all(&self) -> [u32; 3] {
+        self.steps.last().map_or([0; 3], |step| step.mhz)
+    }
+
+    /// How many cores its clocks are known for, if it is not for as many.
+    pub fn known_for_less_than(&self, cores: u32) -> Option<u32> {
+        self.cores.filter(|known| *known < cores)
     }
 
     /// What the scheduler is told of a processor that was calibrated.
@@ -347,6 +370,17 @@ mod tests {
         };
         assert_eq!((percent(1, Licence::L1), percent(2, Licence::L2)), (97.0, 91.0));
         assert_eq!((percent(13, Licence::L1), percent(14, Licence::L2)), (85.0, 62.0));
+    }
+
+    #[test]
+    fn all_cores_of_a_processor_are_at_the_last_of_its_steps() {
+        for model in Model::names().filter_map(Model::named) {
+            let step = model.step(model.cores.unwrap_or(1));
+            assert_eq!(model.steps[step].mhz, model.mhz_of_all(), "{model:?}");
+        }
+        let known = |name, cores| Model::named(name).unwrap().known_for_less_than(cores);
+        assert_eq!((known("gold-6130", 16), known("gold-6130", 17)), (None, Some(16)));
+        assert_eq!(known("zen4", 256), None);
     }
 
     #[test]

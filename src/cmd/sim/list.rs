@@ -27,12 +27,33 @@ pub fn run() -> Result<()> {
     for it in NAMED {
         writeln!(text, "  {:16} {}", it.name, it.purpose)?;
     }
-    text.push_str("\nModels:\n");
+    text.push_str("\nModels, with the MHz of each licence while all of so many cores work:\n");
+    writeln!(text, "  {:16} {:>5} {:>5} {:>5} {:>5}", "", "cores", "L0", "L1", "L2")?;
     for model in Model::names().filter_map(Model::named) {
-        let sentence = model.source.split_inclusive(". ").next().unwrap_or_default();
-        writeln!(text, "  {:16} {}", model.name, sentence.trim_end())?;
+        writeln!(text, "  {}", line_of(&model))?;
     }
     let uncertain: Vec<&str> = parameters::uncertain().collect();
     writeln!(text, "\nParameters that --scale knows: {}", uncertain.join(", "))?;
     print(&text)
+}
+
+fn line_of(model: &Model) -> String {
+    let cores = model.cores.map_or("any".to_owned(), |cores| cores.to_string());
+    let [l0, l1, l2] = model.mhz_of_all();
+    let sentence = model.source.split_inclusive(". ").next().unwrap_or_default().trim_end();
+    format!("{:16} {cores:>5} {l0:5} {l1:5} {l2:5}  {sentence}", model.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_told_by_their_clocks() {
+        let line = |name| line_of(&Model::named(name).unwrap());
+        let gold = line("gold-5120");
+        assert!(gold.starts_with("gold-5120           14  2600  2200  1600  Published"), "{gold}");
+        let zen4 = line("zen4");
+        assert!(zen4.starts_with("zen4               any  3000  3000  3000  A null"), "{zen4}");
+    }
 }

@@ -14,6 +14,7 @@ use super::progress::Progress;
 use crate::agent::policy::{self, named};
 use crate::cmd::{print, print_json};
 use crate::sim::comparison::Comparison;
+use crate::sim::model::Model;
 use crate::sim::outcome::Outcome;
 use crate::sim::record::Latency;
 use crate::sim::variant::Variant;
@@ -158,7 +159,7 @@ fn command_line() -> String {
 
 fn table(comparison: &Comparison) -> Result<String> {
     let mut text = format!(
-        "{}: {}. {}, {} x {} cores x {} threads, {} s, seed {}. All figures are modelled.\n",
+        "{}: {}. {}, {} x {} cores x {} threads, {} s, seed {}{}. All figures are modelled.\n",
         comparison.workload,
         comparison.about,
         comparison.model,
@@ -166,7 +167,8 @@ fn table(comparison: &Comparison) -> Result<String> {
         comparison.cores,
         comparison.threads,
         comparison.seconds,
-        comparison.seed
+        comparison.seed,
+        guessed_clocks(&comparison.model, comparison.cores)
     );
     if comparison.tier == "observe" {
         text.push_str("The scheduler does nothing about AVX work there, but with --force.\n");
@@ -189,6 +191,14 @@ fn table(comparison: &Comparison) -> Result<String> {
         write_outcome(&mut text, comparison, outcome)?;
     }
     Ok(text)
+}
+
+/// Where the processor that is modelled has fewer cores.
+fn guessed_clocks(model: &str, cores: u16) -> String {
+    let known = Model::named(model).and_then(|it| it.known_for_less_than(cores.into()));
+    known.map_or_else(String::new, |known| {
+        format!(", clocks beyond {known} cores are those of {known}")
+    })
 }
 
 /// Requests of several groups are not the same thing, so each has a line of its own.
@@ -266,6 +276,13 @@ mod tests {
         let best = error("best");
         assert!(best.contains("the simulator's, off, alone, two-siblings,"), "{best}");
         assert!(best.contains("the scheduler's, adaptive, fault-migrate, static,"), "{best}");
+    }
+
+    #[test]
+    fn clocks_that_nobody_knows_are_told_of() {
+        assert_eq!(guessed_clocks("i9-7940x", 14), "");
+        assert_eq!(guessed_clocks("i9-7940x", 64), ", clocks beyond 14 cores are those of 14");
+        assert_eq!(guessed_clocks("zen4", 64), "");
     }
 
     /// What the scheduler calls so, to the last knob.
