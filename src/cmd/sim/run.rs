@@ -134,8 +134,8 @@ fn of_agent(name: &str) -> Result<Variant> {
         (None, false) => {
             let own: Vec<String> = Variant::all().into_iter().map(|it| it.name).collect();
             bail!(
-                "there is no policy {name:?}: choose one of the simulator's, {}, one of the \
-                 scheduler's, {}, or name a policy file",
+                "there is no policy {name:?}: choose one of the simulator's ({}), one of the \
+                 scheduler's ({}), or a policy file",
                 own.join(", "),
                 named::names().collect::<Vec<_>>().join(", ")
             )
@@ -274,8 +274,8 @@ mod tests {
         let error = |name| format!("{:#}", names(&[name], &[]).unwrap_err());
         assert!(error("set").contains("use --set as well"), "{}", error("set"));
         let best = error("best");
-        assert!(best.contains("the simulator's, off, alone, two-siblings,"), "{best}");
-        assert!(best.contains("the scheduler's, adaptive, fault-migrate, static,"), "{best}");
+        assert!(best.contains("the simulator's (off, alone, two-siblings,"), "{best}");
+        assert!(best.contains("the scheduler's (adaptive, fault-migrate, static,"), "{best}");
     }
 
     #[test]
