@@ -25,6 +25,7 @@ pub struct Qemu {
     threads: usize,
     nodes: usize,
     pace: Pace,
+    has_xsave: bool,
 }
 
 /// Who executes the guest, and by which clock.
@@ -42,7 +43,7 @@ enum Pace {
 
 impl Qemu {
     pub fn cpus(count: usize) -> Self {
-        Self { sockets: 1, cores: count, threads: 1, nodes: 1, pace: Pace::Best }
+        Self { sockets: 1, cores: count, threads: 1, nodes: 1, pace: Pace::Best, has_xsave: true }
     }
 
     pub fn topology(sockets: usize, cores: usize, threads: usize) -> Self {
@@ -60,6 +61,12 @@ impl Qemu {
     /// a second.
     pub fn counted_time(mut self, nanoseconds: u32) -> Self {
         self.pace = Pace::Counted { shift: nanoseconds.ilog2() };
+        self
+    }
+
+    /// CPUs that have no XSAVE, and so no XCR0 to touch.
+    pub fn without_xsave(mut self) -> Self {
+        self.has_xsave = false;
         self
     }
 
@@ -120,15 +127,17 @@ impl Qemu {
     }
 
     fn accelerate(&self, qemu: &mut Command) {
+        let lacks = if self.has_xsave { "" } else { ",-xsave" };
+        let emulated = ["-accel", "tcg,thread=single", "-cpu", &format!("max{lacks}")];
         match self.pace {
-            Pace::Counted { shift } => qemu
-                .args(["-accel", "tcg,thread=single", "-cpu", "max", "-icount"])
-                .arg(format!("shift={shift},sleep=off")),
+            Pace::Counted { shift } => {
+                qemu.args(emulated).arg("-icount").arg(format!("shift={shift},sleep=off"))
+            }
             // One thread for all CPUs: with one for each, a CPU may execute a
             // breakpoint that Linux has already taken out of its code, where it
             // switches a jump label, and Linux dies of that.
-            Pace::Best if !kvm_works() => qemu.args(["-accel", "tcg,thread=single", "-cpu", "max"]),
-            Pace::Best | Pace::Kvm => qemu.args(["-accel", "kvm", "-cpu", "host"]),
+            Pace::Best if !kvm_works() => qemu.args(emulated),
+            Pace::Best | Pace::Kvm => qemu.args(["-accel", "kvm", "-cpu", &format!("host{lacks}")]),
         };
     }
 

@@ -40,6 +40,11 @@ pub const TESTS: &[Test] = &[
         budget_s: 40,
         body: cpu_does_not_qualify,
     },
+    Test {
+        name: "hiding::schedulers_come_and_go_where_the_cpu_has_no_xcr0",
+        budget_s: 40,
+        body: cpu_has_no_xcr0,
+    },
 ];
 
 /// A guest with all that these tests need.
@@ -208,4 +213,17 @@ fn cpu_does_not_qualify() -> Result<()> {
         .boot()?;
     ensure!(outcome.stdout(0)? == "x86/fpu: AVX-512 cannot be hidden\n", "{}", outcome.stdout(0)?);
     judge(&counts_of(&outcome, 1)?, &["refused"], &["hides", "wrongly_granted", "ud_traps"])
+}
+
+/// There XSETBV is an invalid opcode, and the kernel dies of it: also when it lets
+/// go of all CPUs, for the end of a scheduler that hid nothing.
+fn cpu_has_no_xcr0() -> Result<()> {
+    let outcome = forcing_guest(Qemu::cpus(2).counted_time(8).without_xsave())?
+        .command("! grep -qw xsave /proc/cpuinfo")
+        .command("rig force --set what=0xe0 -- true")
+        .command("grep -q disabled /sys/kernel/sched_ext/state")
+        .command("rig force --set what=0xe0 -- true")
+        .boot()?;
+    outcome.all_succeeded()?;
+    judge(&counts_of(&outcome, 3)?, &["refused"], &["hides", "wrongly_granted", "ud_traps"])
 }
