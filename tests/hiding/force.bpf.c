@@ -37,6 +37,7 @@ enum count {
 	COUNT_GP_TRAPS,	       /* ... and #GP */
 	COUNT_OTHER_TRAPS,     /* ... and anything else: there is none */
 	COUNT_FAULT_KEEPS,     /* ... that left the xfeature hidden from the task */
+	COUNT_CLAIMED_HIDDEN,  /* ... after which others may take it for hidden from already */
 	COUNT_MIGRATIONS,      /* tasks that ran elsewhere after a fault */
 	COUNT_FORKS,	       /* of tasks from which something was hidden */
 	COUNT_FORK_INHERITS,   /* ... whose child had it hidden as well */
@@ -91,9 +92,10 @@ struct {
 	__type(value, struct task_ctx);
 } tasks SEC(".maps");
 
-/* struct fpu, of which the series wants a member, and where it is to be found. */
+/* struct fpu, of which the series wants some members, and where it is to be found. */
 struct fpu___patched {
 	u32 hide;
+	bool hidden;
 	struct fpstate *fpstate;
 } __attribute__((preserve_access_index));
 
@@ -282,8 +284,12 @@ int BPF_PROG(force_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	count(trapnr == 6 ? COUNT_UD_TRAPS : trapnr == 13 ? COUNT_GP_TRAPS : COUNT_OTHER_TRAPS);
 	if (hidden_from(p))
 		count(COUNT_FAULT_KEEPS);
-	if (tctx && knob(KNOB_REHIDE))
+	if (tctx && knob(KNOB_REHIDE)) {
 		hide(p, tctx, knob(KNOB_WHAT));
+		/* It is true for the task alone to say. */
+		if (BPF_CORE_READ(fpu_of(p), hidden))
+			count(COUNT_CLAIMED_HIDDEN);
+	}
 	if (!tctx || !knob(KNOB_MIGRATE) || cpus < 2)
 		return 0;
 	tctx->go_to = (bpf_get_smp_processor_id() + 1 + bpf_get_prandom_u32() % (cpus - 1)) % cpus;

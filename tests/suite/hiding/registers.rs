@@ -90,11 +90,12 @@ const CYCLES: u64 = 1300;
 
 /// What the scheduler of the tests must have done, and what must never happen.
 const FORCED: [&str; 3] = ["hides", "ud_traps", "migrations"];
-const FORBIDDEN: [&str; 7] = [
+const FORBIDDEN: [&str; 8] = [
     "refused",
     "wrongly_granted",
     "other_traps",
     "fault_keeps",
+    "claimed_hidden",
     "fork_inherits",
     "exec_keeps",
     "in_use_wrong",
