@@ -45,6 +45,8 @@ enum count {
 	COUNT_EXEC_KEEPS,      /* ... and still was afterwards */
 	COUNT_IN_USE_CHECKS,   /* times that XINUSE was compared */
 	COUNT_IN_USE_WRONG,    /* ... and not what was saved then */
+	COUNT_ARMED,	       /* times that CPUID was made to fault */
+	COUNT_ARMED_BLINDLY,   /* ... when masks and zmm16-31 seemed not to be in use */
 	COUNT_SWITCH_OUTS,     /* at which a task was asked what it has in use */
 	COUNT_ZMM_IN_USE,      /* ... and had ZMM_Hi256 */
 	COUNT_HIGH_IN_USE,     /* ... and had masks or zmm16-31, and no ZMM_Hi256 */
@@ -57,6 +59,9 @@ enum count {
 
 #define PF_USER_WORKER 0x00004000
 #define PF_KTHREAD 0x00200000
+
+#define MSR_MISC_FEATURES_ENABLES 0x140
+#define CPUID_FAULTS 1ULL
 
 #define NO_CPU (-1)
 #define LOCAL 0x8000000000000002ULL    /* SCX_DSQ_LOCAL */
@@ -294,6 +299,18 @@ int BPF_PROG(force_used, struct pt_regs *regs, u32 hidden, int trapnr)
 		return 0;
 	tctx->go_to = (bpf_get_smp_processor_id() + 1 + bpf_get_prandom_u32() % (cpus - 1)) % cpus;
 	return 1;
+}
+
+/* The kernel is on its last step to user mode, where a program may look around as well. */
+SEC("tp_btf/write_msr")
+int BPF_PROG(force_write_msr, unsigned int msr, u64 value, int failed)
+{
+	if (msr != MSR_MISC_FEATURES_ENABLES || !(value & CPUID_FAULTS))
+		return 0;
+	count(COUNT_ARMED);
+	if (!(bpf_current_xfeatures_in_use() & XFEATURES_HIGH))
+		count(COUNT_ARMED_BLINDLY);
+	return 0;
 }
 
 SEC("fentry/__x64_sys_prctl")

@@ -193,8 +193,10 @@ fn images_of_user_mode() -> Result<()> {
         "strict_kept",
         "debugged",
         "signals",
+        "armed",
     ];
-    judge(&counts, &shown, &["wrong", "other_traps"])?;
+    // Masks and zmm16-31 are in use whenever this program has CPUID hidden as well.
+    judge(&counts, &shown, &["wrong", "other_traps", "armed_blindly"])?;
     // Each full image that was restored while hidden raised #GP, once, and so
     // did each CPUID.
     let faults = counts["full_images_restored"] + counts["detections"];
