@@ -190,6 +190,7 @@ fn images_of_user_mode() -> Result<()> {
         "full_images_restored",
         "admitted_zeroed",
         "admitted_stale",
+        "admitted_left",
         "strict_kept",
         "debugged",
         "signals",
