@@ -45,6 +45,8 @@ enum count {
 	COUNT_EXEC_KEEPS,      /* ... and still was afterwards */
 	COUNT_IN_USE_CHECKS,   /* times that XINUSE was compared */
 	COUNT_IN_USE_WRONG,    /* ... and not what was saved then */
+	COUNT_ASKED_HIDDEN,    /* times that a CPU was reduced when it was asked */
+	COUNT_ASKING_SHOWED,   /* ... and was not any more afterwards */
 	COUNT_ARMED,	       /* times that CPUID was made to fault */
 	COUNT_ARMED_BLINDLY,   /* ... when masks and zmm16-31 seemed not to be in use */
 	COUNT_SWITCH_OUTS,     /* at which a task was asked what it has in use */
@@ -71,6 +73,7 @@ enum count {
 
 extern u32 bpf_task_hide_xfeatures(struct task_struct *p, u32 what) __ksym;
 extern u64 bpf_current_xfeatures_in_use(void) __ksym;
+extern const u32 fpu_hidden __ksym; /* of each CPU */
 extern const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
 extern void scx_bpf_put_cpumask(const struct cpumask *cpumask) __ksym;
 extern void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice,
@@ -130,6 +133,12 @@ static struct fpu___patched *fpu_of(struct task_struct *p)
 static u32 hidden_from(struct task_struct *p)
 {
 	return BPF_CORE_READ(fpu_of(p), hide);
+}
+
+/* Whether this CPU lacks something, as far as the series knows. */
+static bool is_reduced(void)
+{
+	return *(const volatile u32 *)bpf_this_cpu_ptr(&fpu_hidden);
 }
 
 static bool never_in_user_mode(const struct task_struct *p)
@@ -260,15 +269,18 @@ SEC("struct_ops/force_stopping")
 void BPF_PROG(force_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_ctx *tctx = bpf_task_storage_get(&tasks, p, 0, 0);
+	bool was_reduced;
 	u64 in_use;
 
 	if (!tctx || !knob(KNOB_CHECK_IN_USE) || p != bpf_get_current_task_btf())
 		return;
-	/* Who asks makes XCR0 full, and would do it for the kernel, which has to itself. */
-	tctx->was_in_use_known = false;
-	if (one_in(2))
-		return;
+	was_reduced = is_reduced();
 	in_use = bpf_current_xfeatures_in_use();
+	if (was_reduced) {
+		count(COUNT_ASKED_HIDDEN);
+		if (!is_reduced())
+			count(COUNT_ASKING_SHOWED);
+	}
 	count(COUNT_SWITCH_OUTS);
 	if (in_use & XFEATURE_ZMM_HI256)
 		count(COUNT_ZMM_IN_USE);
