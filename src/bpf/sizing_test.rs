@@ -278,6 +278,29 @@ fn what_was_needed_again_is_given_back_later() {
     assert_eq!(size_after(&mut machine, 50 * MS), 0);
 }
 
+/// As a share of nothing it would be taken for one that is not known yet, which is all CPUs.
+#[test]
+fn who_counts_for_next_to_nothing_gets_no_more_in_the_end() {
+    let policy = policy::standard();
+    let demand = Demand {
+        elapsed_ns: LOOK,
+        total_ns: 20 * LOOK,
+        avx_ns: LOOK,
+        avx: Waiting { nr: 2, weight: 2 },
+        other: Waiting { nr: 30, weight: 3000 },
+        nr_cpus: 20,
+        granule: 1,
+        ..Demand::default()
+    };
+    let mut sizing = Sizing::default();
+    avx_size_avx_set(&mut sizing, &policy, &demand);
+    for _ in 0..3000 {
+        let before = sizing.fair;
+        avx_size_avx_set(&mut sizing, &policy, &demand);
+        assert!(sizing.fair <= before, "{before} and then {}", sizing.fair);
+    }
+}
+
 /// AVX tasks and others: so many that wait, what each counts for, and how many run.
 fn fair(avx: (u64, u64, u64), other: (u64, u64, u64), avx_weight: u64, nr_cpus: u64) -> f64 {
     let claim = |(nr, weight, running)| Claim {

@@ -2,7 +2,7 @@
 //! What comes from outside while programs run, and what the scheduler makes of it.
 
 use super::engine::Engine;
-use super::engine_test::machine;
+use super::engine_test::{in_force, machine};
 use super::hardware::Steady;
 use super::kernel::{MASK_WORDS, Task};
 use super::model::Kind;
@@ -147,6 +147,28 @@ fn what_runs_is_changed_without_a_trace_on_the_cpu_of_who_does_it() {
         engine.allow(tasks[0], &[u64::MAX; MASK_WORDS]);
         engine.kernel().audit().unwrap();
     }
+}
+
+/// While others sleep there are no ticks in which a busy CPU would look.
+#[test]
+fn avx_work_is_not_left_beside_idle_cpus() {
+    struct Once(bool);
+    impl Program for Once {
+        fn next(&mut self, _now: u64) -> Step {
+            match std::mem::replace(&mut self.0, true) {
+                false => Step::Work(Kind::Heavy512, 5e6),
+                true => Step::Sleep(100 * SECOND),
+            }
+        }
+    }
+    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
+    let tasks = [(); 2].map(|()| engine.spawn(Box::new(Once(false)), 100));
+    engine.run_for(MS).unwrap();
+    engine.kernel_mut().set_policy(&in_force(&["avx-cores-for=nobody"]));
+    engine.run_for(200 * MS).unwrap();
+    engine.kernel().audit().unwrap();
+    assert!(tasks.iter().all(|task| engine.work_done(*task, Kind::Heavy512) > 4.9e6));
 }
 
 /// Whether AVX-512 was hidden from it, or it was in a phase.

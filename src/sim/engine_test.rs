@@ -87,7 +87,7 @@ fn machine_with_caches(
 }
 
 /// Each policy is another one to the scheduler by its generation.
-fn in_force(settings: &[&str]) -> avx_policy_in_force {
+pub fn in_force(settings: &[&str]) -> avx_policy_in_force {
     static GENERATIONS: AtomicU64 = AtomicU64::new(1);
     let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
     let settings: Vec<String> = settings.iter().map(|set| (*set).to_owned()).collect();
