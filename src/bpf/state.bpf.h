@@ -8,7 +8,8 @@
  * a lost step is made up by the next one. What is known of a process only ever
  * becomes more until it executes another program. The context of a CPU is written
  * by that CPU, but for its role, the numbers of AVX cores, and who is coming: that
- * is written by the CPU that claimed it while it was idle.
+ * is written by the CPU that claimed it while it was idle. And since when a task runs
+ * is forgotten by whoever changes that task, with the lock of the run queue held.
  */
 #ifndef AVXSPEC_STATE_BPF_H
 #define AVXSPEC_STATE_BPF_H
