@@ -6,6 +6,7 @@ mod bpf;
 mod cmd;
 #[cfg(test)]
 mod documents_test;
+mod processors;
 mod sim;
 
 use std::io::{self, Write};

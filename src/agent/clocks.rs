@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::bpf::intf::avx_clocks;
-use crate::sim::model::{Model, UNKNOWN_CLOCKS};
+use crate::processors::{UNKNOWN_CLOCKS, calibrated, known_clocks};
 
 #[derive(Clone, Copy)]
 pub struct Clocks {
@@ -18,11 +18,11 @@ pub struct Clocks {
 impl Clocks {
     /// Of a CPU that calls itself so.
     pub fn of(name: &str, licence_drop: u64) -> Self {
-        let model = Model::of_processor(name);
+        let processor = calibrated(name);
         Self {
-            known: model.as_ref().map_or(UNKNOWN_CLOCKS, Model::known_clocks),
+            known: processor.map_or(UNKNOWN_CLOCKS, |processor| known_clocks(processor.steps)),
             licence_drop,
-            of: model.map(|model| model.name),
+            of: processor.map(|processor| processor.name),
         }
     }
 }

@@ -7,7 +7,8 @@ use super::intf::{
     AVX_WHOLE, avx_clock_step, avx_clocks, avx_evidence_EVIDENCE_NONE, avx_evidence_EVIDENCE_OPEN,
     avx_evidence_EVIDENCE_WIDE, avx_habit,
 };
-use crate::sim::model::{Model, UNKNOWN_CLOCKS};
+use crate::processors::{UNKNOWN_CLOCKS, known_clocks};
+use crate::sim::model::Model;
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
@@ -102,7 +103,7 @@ use native::*;
 
 /// All cores of a Gold 6130 are active: 2.8, 2.3 and 1.9 GHz.
 fn all_active() -> avx_clock_step {
-    avx_clocks_step(&Model::named("gold-6130").unwrap().known_clocks(), 16, 0)
+    avx_clocks_step(&known_clocks(&Model::named("gold-6130").unwrap().steps), 16, 0)
 }
 
 fn step(lost: [u64; 3]) -> avx_clock_step {
@@ -215,7 +216,7 @@ fn odd_clocks_do_no_harm() {
 
 #[test]
 fn the_step_is_that_of_the_active_cores() {
-    let known = Model::named("gold-6130").unwrap().known_clocks();
+    let known = known_clocks(&Model::named("gold-6130").unwrap().steps);
     let two = |cores| avx_clocks_step(&known, cores, 0).lost[2];
     assert_eq!([two(0), two(2)], [1024 - 1024 * 3500 / 3700; 2]);
     assert_eq!([two(13), two(99)], [1024 - 1024 * 1900 / 2800; 2]);

@@ -7,7 +7,7 @@ use super::caches::Footprint;
 use super::engine::{COSTS, Engine};
 use super::hardware::Steady;
 use super::kernel::{BEGIN_NS, Kernel, MASK_WORDS, Task};
-use super::model::{Kind, UNKNOWN_CLOCKS};
+use super::model::Kind;
 use super::program::{Home, Program, Step};
 use crate::agent::policy;
 use crate::bpf::intf::{
@@ -17,6 +17,7 @@ use crate::bpf::intf::{
     avx_policy_in_force, avx_role_ROLE_AVX, avx_role_ROLE_SCALAR, avx_role_cause_ROLE_FOR_NUMBER,
     avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_topology,
 };
+use crate::processors::UNKNOWN_CLOCKS;
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;

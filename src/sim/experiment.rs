@@ -23,6 +23,7 @@ use crate::bpf::intf::{
     avx_clock_counters, avx_clocks, avx_fairness_FAIRNESS_OFF, avx_policy, avx_policy_in_force,
     avx_tier, avx_tier_AVX_TIER_OBSERVE,
 };
+use crate::processors::known_clocks;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -75,7 +76,7 @@ pub fn begun(
     ensure!(nr_threads <= THREADS_MAX, "{nr_threads} threads are too many: {THREADS_MAX} at most");
     let tier = if variant.mitigates { setup.tier } else { avx_tier_AVX_TIER_OBSERVE };
     let in_force = avx_policy_in_force { generation: 1, checksum: 0, policy: *policy };
-    let clocks = avx_clocks { counters: setup.counters.into(), ..model.known_clocks() };
+    let clocks = avx_clocks { counters: setup.counters.into(), ..known_clocks(&model.steps) };
     let kernel = Kernel::boot(&places(topology), &clocks, tier, &in_force)?;
     let hardware = Modelled::new(model, topology, setup.counters);
     let mut engine = Engine::new(kernel, hardware, setup.costs);

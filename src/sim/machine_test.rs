@@ -4,7 +4,8 @@
 use proptest::prelude::*;
 
 use super::machine::{Machine, Topology};
-use super::model::{Kind, Licence, Model, Step};
+use super::model::{Kind, Licence, Model};
+use crate::processors::Step;
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;

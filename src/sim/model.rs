@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The parameters of a modelled processor, and the processors that have a name here.
+//! The parameters of a modelled processor.
 //!
 //! Problem: how a processor lowers its clock for wide vectors is documented for some, measured for
 //! few, and guessed for the rest. Results must be repeatable with other numbers.
 //!
-//! Mechanism: every number is a public field. The presets stand in one table, with their sources.
+//! Mechanism: every number is a public field. Processors that have a name share all but the clocks,
+//! which are in processors.rs.
 //!
 //! Limits: nothing was measured on these processors for this project. Where a number is an
 //! assumption or derived from others, it says so.
 
 use serde::Deserialize;
 
-use crate::bpf::intf::{
-    AVX_CLOCK_STEPS, AVX_WHOLE, avx_clock_counters_NO_CLOCK_COUNTERS, avx_clock_step, avx_clocks,
-};
+use crate::processors::{PROCESSORS, Processor, Step};
 
 /// What instructions a CPU executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -60,21 +59,6 @@ impl Licence {
     }
 }
 
-/// The clocks while not more than so many cores of a socket are active.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    pub up_to_cores: u32,
-    /// By licence.
-    pub mhz: [u32; 3],
-}
-
-/// Of a processor that nobody calibrated.
-pub const UNKNOWN_CLOCKS: avx_clocks = avx_clocks {
-    counters: avx_clock_counters_NO_CLOCK_COUNTERS as u64,
-    nr_steps: 0,
-    steps: [avx_clock_step { up_to_cores: 0, lost: [0; 3] }; AVX_CLOCK_STEPS as usize],
-};
-
 /// A processor. All times are nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
@@ -111,21 +95,13 @@ pub struct Model {
 
 const US: u64 = 1000;
 
-const SKYLAKE_SP: &str = "vendor_id: GenuineIntel\ncpu family: 6\nmodel: 85\nstepping: 4\n\
-    flags: avx512f xsavec xgetbv1\n";
-const ICE_LAKE: &str = "vendor_id: GenuineIntel\ncpu family: 6\nmodel: 126\nstepping: 5\n\
-    flags: avx512f xsavec xgetbv1\n";
-const SAPPHIRE_RAPIDS: &str = "vendor_id: GenuineIntel\ncpu family: 6\nmodel: 143\nstepping: 8\n\
-    flags: avx512f avx_vnni xsavec xgetbv1\n";
-const ZEN4: &str = "vendor_id: AuthenticAMD\ncpu family: 25\nmodel: 17\nstepping: 1\n\
-    flags: avx512f xsavec xgetbv1\n";
-
 /// Skylake-SP as Travis Downs measured it on a Xeon W-2104, "Gathering Intel on Intel AVX-512
-/// Transitions", and as Intel's optimization manual has it. The steps come with the presets.
+/// Transitions", and as Intel's optimization manual has it. What is empty here each processor has
+/// for itself.
 const SKYLAKE: Model = Model {
     name: "",
     source: "",
-    cpuinfo: SKYLAKE_SP,
+    cpuinfo: "",
     cores: None,
     steps: Vec::new(),
     // Heavy is floating point, integer multiplication and FMA.
@@ -152,136 +128,17 @@ const SKYLAKE: Model = Model {
     smt_share: 0.6,
 };
 
-struct Preset {
-    name: &'static str,
-    /// What is in the name that it gives itself, if its clocks are known well enough.
-    calls_itself: Option<&'static str>,
-    /// None where the number makes no difference.
-    cores: Option<u32>,
-    steps: &'static [Step],
-    /// Whether the clock depends on the licence.
-    licences: bool,
-    /// Where the clocks are from.
-    source: &'static str,
-    cpuinfo: &'static str,
-}
-
-/// For any number of cores.
-const ANY: u32 = u32::MAX;
-
-const fn step(up_to_cores: u32, l0: u32, l1: u32, l2: u32) -> Step {
-    Step { up_to_cores, mhz: [l0, l1, l2] }
-}
-
-const NULL_MODEL: &str = "A null model: there is nothing to gain, and nothing may be lost. The \
-    numbers have no meaning but that they are all the same. Real ones lose little: Travis Downs, \
-    \"Ice Lake AVX-512 Downclocking\", found 100 MHz at most on a client processor.";
-
-const PRESETS: [Preset; 7] = [
-    Preset {
-        name: "xeon-w-2104",
-        calls_itself: Some("W-2104"),
-        cores: Some(4),
-        steps: &[step(ANY, 3200, 2800, 2400)],
-        licences: true,
-        cpuinfo: SKYLAKE_SP,
-        source: "Measured by Travis Downs, \"Gathering Intel on Intel AVX-512 Transitions\". It has \
-                 four cores and no turbo.",
-    },
-    Preset {
-        name: "gold-5120",
-        calls_itself: Some("Gold 5120 "),
-        cores: Some(14),
-        steps: &[
-            step(2, 3200, 3100, 2900),
-            step(4, 3000, 2800, 2500),
-            step(8, 2900, 2600, 2200),
-            step(12, 2700, 2400, 1900),
-            step(ANY, 2600, 2200, 1600),
-        ],
-        licences: true,
-        cpuinfo: SKYLAKE_SP,
-        source: "Published are the shares of L0 that L1 and L2 have: 97 and 91 % with 1 or 2 cores \
-                 active, 85 and 62 % with 13 or 14. Assumption: L0 is 3.2 and 2.6 GHz there, with \
-                 which the shares come out in whole multiples of 100 MHz. The columns between are \
-                 interpolated evenly and rounded down to such multiples, with the numbers of cores \
-                 of the Xeon Gold 6130.",
-    },
-    Preset {
-        name: "gold-6130",
-        calls_itself: Some("Gold 6130 "),
-        cores: Some(16),
-        steps: &[
-            step(2, 3700, 3600, 3500),
-            step(4, 3500, 3300, 3100),
-            step(8, 3400, 2900, 2400),
-            step(12, 3100, 2600, 2100),
-            step(ANY, 2800, 2300, 1900),
-        ],
-        licences: true,
-        cpuinfo: SKYLAKE_SP,
-        source: "L0 and L2 at third hand, but for all cores active: these two are also in \
-                 Gottschlag, Machauer, Khalil and Bellosa, \"Fair Scheduling for AVX2 and AVX-512 \
-                 Workloads\". L1 is derived: midway, rounded down to 100 MHz.",
-    },
-    Preset {
-        name: "i9-7940x",
-        calls_itself: Some("i9-7940X"),
-        cores: Some(14),
-        steps: &[step(ANY, 3800, 3300, 2500)],
-        licences: true,
-        cpuinfo: SKYLAKE_SP,
-        source: "Ioannis Papamanoglou, \"Constructing a Library for Mitigating AVX-Induced \
-                 Performance Degradation\", with idle states disabled, so that all 14 cores counted \
-                 as active. What fewer active cores get is not known: the same, here, though the \
-                 processor has a higher turbo.",
-    },
-    Preset {
-        name: "ice-lake",
-        calls_itself: None,
-        cores: None,
-        steps: &[step(ANY, 3000, 3000, 3000)],
-        licences: false,
-        source: NULL_MODEL,
-        cpuinfo: ICE_LAKE,
-    },
-    Preset {
-        name: "sapphire-rapids",
-        calls_itself: None,
-        cores: None,
-        steps: &[step(ANY, 3000, 3000, 3000)],
-        licences: false,
-        source: NULL_MODEL,
-        cpuinfo: SAPPHIRE_RAPIDS,
-    },
-    Preset {
-        name: "zen4",
-        calls_itself: None,
-        cores: None,
-        steps: &[step(ANY, 3000, 3000, 3000)],
-        licences: false,
-        source: NULL_MODEL,
-        cpuinfo: ZEN4,
-    },
-];
-
 impl Model {
     pub fn names() -> impl Iterator<Item = &'static str> {
-        PRESETS.iter().map(|preset| preset.name)
+        PROCESSORS.iter().map(|processor| processor.name)
     }
 
     pub fn named(name: &str) -> Option<Self> {
-        let preset = PRESETS.iter().find(|preset| preset.name == name)?;
-        let Preset { name, source, cpuinfo, cores, .. } = *preset;
-        let steps = preset.steps.to_vec();
+        let processor = PROCESSORS.iter().find(|processor| processor.name == name)?;
+        let Processor { name, source, cpuinfo, cores, .. } = *processor;
+        let steps = processor.steps.to_vec();
         let skylake = Model { name, source, cpuinfo, cores, steps, ..SKYLAKE };
-        Some(if preset.licences { skylake } else { without_licences(skylake) })
-    }
-
-    /// Of a processor that calls itself so.
-    pub fn of_processor(name: &str) -> Option<Self> {
-        let is_it = |it: &&Preset| it.calls_itself.is_some_and(|part| name.contains(part));
-        PRESETS.iter().find(is_it).and_then(|preset| Self::named(preset.name))
+        Some(if processor.licences { skylake } else { without_licences(skylake) })
     }
 
     pub fn demand(&self, kind: Kind) -> Licence {
@@ -307,21 +164,6 @@ impl Model {
     /// How many cores its clocks are known for, if it is not for as many.
     pub fn known_for_less_than(&self, cores: u32) -> Option<u32> {
         self.cores.filter(|known| *known < cores)
-    }
-
-    /// What the scheduler is told of a processor that was calibrated.
-    pub fn known_clocks(&self) -> avx_clocks {
-        let whole = u64::from(AVX_WHOLE);
-        let lost = |step: &Step, licence| {
-            whole - whole * u64::from(step.mhz[licence]) / u64::from(step.mhz[0]).max(1)
-        };
-        let mut clocks = UNKNOWN_CLOCKS;
-        for (to, step) in clocks.steps.iter_mut().zip(&self.steps) {
-            to.up_to_cores = step.up_to_cores.into();
-            to.lost = [0, lost(step, 1), lost(step, 2)];
-            clocks.nr_steps += 1;
-        }
-        clocks
     }
 
     /// What rates are relative to.

@@ -8,6 +8,7 @@ use super::caches::{LINE_BYTES, Timing};
 use super::engine::Costs;
 use super::experiment::Setup;
 use super::model::Model;
+use crate::processors::Step;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
@@ -123,7 +124,7 @@ fn caches(timing: &Timing) -> Vec<Parameter> {
 
 fn clocks(model: &Model) -> String {
     let mut first = 1;
-    let step = |step: &super::model::Step| {
+    let step = |step: &Step| {
         let [l0, l1, l2] = step.mhz.map(|mhz| format!("{:.1}", f64::from(mhz) / 1000.0));
         let cores = match (first, step.up_to_cores) {
             (1, u32::MAX) => String::new(),

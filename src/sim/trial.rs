@@ -12,11 +12,12 @@ use super::channels::Channel;
 use super::engine::{COSTS, Engine};
 use super::hardware::Steady;
 use super::kernel::{BEGIN_NS, Kernel, MASK_WORDS, Task};
-use super::model::{Kind, UNKNOWN_CLOCKS};
+use super::model::Kind;
 use super::program::{Home, Program, Step};
 use super::scenario::{Command, HINTS, Habit, Scenario};
 use crate::agent::policy;
 use crate::bpf::intf::{AVX_WAIT_MAX_S, avx_policy_in_force};
+use crate::processors::UNKNOWN_CLOCKS;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;

@@ -20,6 +20,8 @@ mod bpf {
     pub mod names;
     pub mod places;
 }
+#[path = "../../src/processors.rs"]
+mod processors;
 #[path = "../../src/sim/mod.rs"]
 mod sim;
 
