@@ -9,11 +9,13 @@
 #include <scx/common.bpf.h>
 #include "clocks.bpf.h"
 #include "counters.bpf.h"
+#include "demand.bpf.h"
 #include "events.bpf.h"
 #include "hints.bpf.h"
 #include "ledgers.bpf.h"
 #include "looks.bpf.h"
 #include "quiet.bpf.h"
+#include "reach.bpf.h"
 #include "roles.bpf.h"
 #include "saved.bpf.h"
 #include "state.bpf.h"
@@ -97,7 +99,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 		}
 	}
 
-	return classifies() ? init_roles() : 0;
+	if (!classifies())
+		return 0;
+	err = init_roles();
+	return err ?: start_looking();
 }
 
 s32 BPF_STRUCT_OPS(avxspec_init_task, struct task_struct *p, struct scx_init_task_args *args)

@@ -125,37 +125,17 @@ const LENGTHS_NS: [u64; 6] = [10 * US, 50 * US, 200 * US, MS, 5 * MS, 20 * MS];
 pub const HINTS: [u64; 2] =
     [avx_hint_value_AVX_HINT_AVX512 as u64, avx_hint_value_AVX_HINT_NONE as u64];
 
-/// Tasks are numbered in their order, and numbers beyond the last begin with the first again.
+/// Tasks are numbered in their order, and numbers beyond the last begin with the first again. Who
+/// is boosted has realtime priority for a moment, if it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    Spawn {
-        habit: Habit,
-        step_ns: u64,
-        weight: u32,
-        cpus: u64,
-        is_thread: bool,
-    },
-    Weigh {
-        task: usize,
-        weight: u32,
-    },
-    /// It has realtime priority for a moment, if it runs.
-    Boost {
-        task: usize,
-    },
-    Allow {
-        task: usize,
-        cpus: u64,
-    },
+    Spawn { habit: Habit, step_ns: u64, weight: u32, cpus: u64, is_thread: bool },
+    Weigh { task: usize, weight: u32 },
+    Boost { task: usize },
+    Allow { task: usize, cpus: u64 },
     Policy(Vec<&'static str>),
-    Take {
-        cpu: u32,
-        ns: u64,
-    },
-    Online {
-        cpu: u32,
-        is_online: bool,
-    },
+    Take { cpu: u32, ns: u64 },
+    Online { cpu: u32, is_online: bool },
     Send,
     Run(u64),
 }

@@ -237,27 +237,25 @@ fn small_differences_are_no_differences() -> Result<()> {
 
 /// The first word that is another one, or a number that is far from what is shown.
 fn difference(shown: &str, printed: &str) -> Option<String> {
-    let mut lines = [shown, printed].map(str::lines);
-    for nr in 1.. {
-        let [shown, printed] = &mut lines;
-        let (shown, printed) = (shown.next(), printed.next());
-        if shown.is_none() && printed.is_none() {
-            break;
-        }
-        let mut words = [shown, printed].map(|it| it.unwrap_or_default().split_whitespace());
-        loop {
-            let [shown, printed] = &mut words;
-            let (shown, printed) = (shown.next(), printed.next());
-            if shown.is_none() && printed.is_none() {
-                break;
-            }
-            let (shown, printed) = (shown.unwrap_or_default(), printed.unwrap_or_default());
-            if !is_alike(shown, printed) {
-                return Some(format!("line {nr} shows {shown:?}, not {printed:?}"));
-            }
+    for (nr, (shown, printed)) in side_by_side(shown.lines(), printed.lines()).enumerate() {
+        let mut words = side_by_side(shown.split_whitespace(), printed.split_whitespace());
+        if let Some((shown, printed)) = words.find(|(shown, printed)| !is_alike(shown, printed)) {
+            return Some(format!("line {} shows {shown:?}, not {printed:?}", nr + 1));
         }
     }
     None
+}
+
+/// Until both have ended; of who ends first nothing is left.
+fn side_by_side<'a>(
+    mut one: impl Iterator<Item = &'a str>,
+    mut other: impl Iterator<Item = &'a str>,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    std::iter::from_fn(move || {
+        let (one, other) = (one.next(), other.next());
+        (one.is_some() || other.is_some())
+            .then(|| (one.unwrap_or_default(), other.unwrap_or_default()))
+    })
 }
 
 /// Within 5 %, or 0.05 where numbers are about 0.

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What is demanded of the AVX cores, looked at again and again: what ran and who waits on
+ * all CPUs is summed up for sizing.bpf.h, and the set made to be as that says.
+ */
+#ifndef AVXSPEC_DEMAND_BPF_H
+#define AVXSPEC_DEMAND_BPF_H
+
+#include "clocks.bpf.h"
+#include "policy.bpf.h"
+#include "queues.bpf.h"
+#include "roles.bpf.h"
+#include "sizing.bpf.h"
+#include "state.bpf.h"
+#include "waiting.bpf.h"
+
+extern const struct kernel_cpustat kernel_cpustat __ksym;
+
+/* How often the size of the set is looked at. */
+#define LOOK_NS (10 * 1000 * 1000ULL)
+
+/* The last look; not static, for the reason that roles.bpf.h gives. */
+struct avx_demand seen;
+u64 looked_at;
+bool is_approaching;
+
+struct look_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct look_timer);
+} look_timers SEC(".maps");
+
+/* What all CPUs counted, the kernel's own account of its time among it. */
+static void sum_demand(struct avx_demand *sum)
+{
+	u32 zero = 0, cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct kernel_cpustat *times = bpf_per_cpu_ptr(&kernel_cpustat, cpu);
+		const struct avx_cpu_stats *stats;
+
+		stats = bpf_map_lookup_percpu_elem(&cpu_stats, &zero, cpu);
+		if (!stats || !times)
+			continue;
+		sum->total_ns += times->cpustat[CPUTIME_USER] + times->cpustat[CPUTIME_NICE] +
+				 times->cpustat[CPUTIME_SYSTEM];
+		sum->avx_ns += stats->avx_ns;
+		sum->wait_ns += stats->avx_wait_ns;
+		sum->nr_waits += stats->avx_waits;
+	}
+}
+
+/* How many tasks of a queue are looked at; the others are taken to be like them. */
+#define MAX_WEIGHED 32
+
+/* Those that wait in a queue. Global, for the verifier. */
+__noinline int weigh_waiting(u64 id, struct avx_waiting *sum __arg_nonnull)
+{
+	const struct queue_ctx *queue = lookup_queue(id);
+	struct task_struct *p;
+	u64 weight = 0, nr = 0;
+
+	if (!queue || !queue->nr_waiting)
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, id, 0) {
+		weight += p->scx.weight;
+		if (++nr >= MAX_WEIGHED)
+			break;
+	}
+	bpf_rcu_read_unlock();
+	if (!nr)
+		return 0;
+	sum->nr += queue->nr_waiting;
+	sum->weight += weight * queue->nr_waiting / nr;
+	return 0;
+}
+
+/* Those that wait in the queues of all caches. */
+static void weigh_all(struct avx_demand *demand)
+{
+	struct avx_waiting avx = {}, other = {};
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+		if (!cctx || cctx->llc != cpu)
+			continue;
+		weigh_waiting(avx_queue(cpu), &avx);
+		weigh_waiting(shared_queue(cpu), &other);
+	}
+	demand->avx = avx;
+	demand->other = other;
+}
+
+/*
+ * Who is first in a queue for AVX cores that there may be no more is for any CPU once it has been
+ * due for long. Where all of them idle nobody would notice. Global, for the verifier.
+ */
+__noinline int wake_for_stranded(u64 id, u64 stranded_ns)
+{
+	struct task_struct *p;
+	s32 cpu;
+
+	bpf_rcu_read_lock();
+	p = __COMPAT_scx_bpf_dsq_peek(id);
+	if (p && is_somebody(stranded((s64)(p->scx.dsq_vtime - scx_bpf_now()), stranded_ns))) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu >= 0)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+static void look_for_stranded(const struct avx_policy *policy)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids)
+		if (has_waiting(avx_queue(cpu)))
+			wake_for_stranded(avx_queue(cpu), policy->stranded_ns);
+}
+
+static u32 look_at_demand(const struct avx_policy *policy)
+{
+	u64 now = scx_bpf_now();
+	struct avx_demand sum = {}, demand = demand_of(now - looked_at, policy);
+
+	looked_at = now;
+	sum_demand(&sum);
+	demand.total_ns = sum.total_ns - seen.total_ns;
+	demand.avx_ns = sum.avx_ns - seen.avx_ns;
+	demand.wait_ns = sum.wait_ns - seen.wait_ns;
+	demand.nr_waits = sum.nr_waits - seen.nr_waits;
+	seen = sum;
+	weigh_all(&demand);
+	return size_avx_set(&sizing, policy, &demand);
+}
+
+/* Looks at the demand, and comes back at once until the set is as it should be. */
+static int look(void *map, int *key, struct look_timer *timer)
+{
+	const struct avx_policy *policy;
+	bool is_done = true;
+
+	bpf_rcu_read_lock();
+	policy = current_policy();
+	if (policy && start_resizing()) {
+		u32 size = is_approaching ? sizing.nr_avx : look_at_demand(policy);
+
+		licence_hold_ns = policy->licence_hold_ns;
+		avx_slice_ns = policy->avx_slice_ns;
+		look_at_clocks(policy);
+		if (follows_use(policy))
+			follow_use(size, policy);
+		if (policy->sizing == SIZING_LIST)
+			follow_list(policy);
+		else
+			is_done = approach(size, policy);
+		is_approaching = !is_done;
+		end_resizing();
+		look_for_stranded(policy);
+	}
+	bpf_rcu_read_unlock();
+	bpf_timer_start(&timer->timer, is_done ? LOOK_NS : 0, 0);
+	return 0;
+}
+
+static s32 start_looking(void)
+{
+	struct look_timer *timer;
+	u32 zero = 0;
+	s32 err;
+
+	timer = bpf_map_lookup_elem(&look_timers, &zero);
+	if (!timer)
+		return -ENOENT;
+	init_clocks();
+	looked_at = scx_bpf_now();
+	sum_demand(&seen);
+	err = bpf_timer_init(&timer->timer, &look_timers, CLOCK_MONOTONIC);
+	if (!err)
+		err = bpf_timer_set_callback(&timer->timer, look);
+	return err ?: bpf_timer_start(&timer->timer, 0, 0);
+}
+
+#endif /* AVXSPEC_DEMAND_BPF_H */

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The CPUs within reach of a task: which of a role it may use, which of them idle,
+ * nearest first, and who makes room on an AVX core.
+ */
+#ifndef AVXSPEC_REACH_BPF_H
+#define AVXSPEC_REACH_BPF_H
+
+#include "roles.bpf.h"
+#include "state.bpf.h"
+
+/*
+ * The CPUs of a role that @p may use, which may move: most tasks all that there are, and
+ * others those in the scratch mask of this CPU, for the time until anybody else asks here,
+ * which callbacks with interrupts off are.
+ */
+static const struct cpumask *allowed_in(const struct task_struct *p, u32 role)
+{
+	struct bpf_cpumask *mask = role == ROLE_AVX ? avx_cpus : scalar_cpus;
+	struct bpf_cpumask *scratch;
+	struct cpu_ctx *cctx;
+
+	if (!mask)
+		return NULL;
+	if (p->nr_cpus_allowed >= nr_cpu_ids)
+		return cast_mask(mask);
+	cctx = lookup_cpu(bpf_get_smp_processor_id());
+	if (!cctx)
+		return NULL;
+	scratch = cctx->scratch;
+	if (!scratch)
+		return NULL;
+	bpf_cpumask_and(scratch, p->cpus_ptr, cast_mask(mask));
+	return cast_mask(scratch);
+}
+
+/* Whether @p, which may move, may use an AVX core at all. */
+__noinline bool may_use_avx_core(struct task_struct *p __arg_trusted)
+{
+	struct bpf_cpumask *avx = avx_cpus;
+
+	if (!nr_avx_cpus || p->nr_cpus_allowed >= nr_cpu_ids)
+		return nr_avx_cpus;
+	return avx && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(avx));
+}
+
+/* The same of other CPUs. */
+__noinline bool may_use_scalar_cpu(struct task_struct *p __arg_trusted)
+{
+	struct bpf_cpumask *scalar = scalar_cpus;
+
+	return p->nr_cpus_allowed >= nr_cpu_ids ||
+	       (scalar && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(scalar)));
+}
+
+/* The cache in whose queue an AVX task waits: its own if that has AVX cores. */
+__noinline u32 avx_llc_of(struct task_struct *p __arg_trusted)
+{
+	const struct cpu_ctx *cctx = lookup_cpu(llc_of(p));
+	const struct cpumask *mask;
+	u32 llc;
+
+	if (!cctx)
+		return 0;
+	llc = cctx->llc;
+	if (cctx->llc_avx)
+		return llc;
+	cctx = nr_avx_llcs == 1 ? lookup_cpu(last_avx_llc) : NULL;
+	if (cctx && cctx->llc_avx)
+		return cctx->llc;
+	mask = allowed_in(p, ROLE_AVX);
+	cctx = mask ? lookup_cpu(bpf_cpumask_any_distribute(mask)) : NULL;
+	return cctx ? cctx->llc : llc;
+}
+
+/*
+ * Of these, in that scratch mask, the CPUs that share the cache of @p, if that makes a
+ * difference: it does not where all the AVX cores share one, or none of them this one.
+ */
+static const struct cpumask *allowed_near(struct task_struct *p, u32 role)
+{
+	struct bpf_cpumask *scratch, *llc_cpus;
+	const struct cpu_ctx *first, *cctx;
+	const struct cpumask *allowed;
+
+	if (role == ROLE_AVX && nr_avx_llcs == 1)
+		return NULL;
+	first = lookup_cpu(llc_of(p));
+	cctx = lookup_cpu(bpf_get_smp_processor_id());
+	if (!cctx || !first || (role == ROLE_AVX && !first->llc_avx))
+		return NULL;
+	allowed = allowed_in(p, role);
+	if (!allowed)
+		return NULL;
+	scratch = cctx->scratch;
+	llc_cpus = first->llc_cpus;
+	if (!scratch || !llc_cpus)
+		return NULL;
+	bpf_cpumask_and(scratch, allowed, cast_mask(llc_cpus));
+	return cast_mask(scratch);
+}
+
+/* An idle CPU of a role for @p, in its own cache if there is one. */
+__noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role)
+{
+	const struct cpumask *mask;
+	s32 cpu;
+
+	if (nr_llcs > 1) {
+		mask = allowed_near(p, role);
+		cpu = mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
+		if (cpu >= 0)
+			return cpu;
+	}
+	mask = allowed_in(p, role);
+	return mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
+}
+
+/* Whether any of these CPUs idles now. */
+static __always_inline bool is_any_idle_in(const struct cpumask *mask)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool is_any = bpf_cpumask_intersects(mask, idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return is_any;
+}
+
+__noinline bool has_idle_in(struct task_struct *p __arg_trusted, u32 role)
+{
+	const struct cpumask *mask = allowed_in(p, role);
+
+	return mask && is_any_idle_in(mask);
+}
+
+/* How many CPUs are tried for one that can be interrupted. */
+#define MAX_PREEMPT_TRIES 3
+
+/* An AVX core that runs other work makes room for @p; but not @spared. */
+__noinline int preempt_avx_core_for(struct task_struct *p __arg_trusted, s32 spared)
+{
+	const struct cpumask *mask = allowed_in(p, ROLE_AVX);
+	u32 try;
+
+	if (!mask)
+		return 0;
+	bpf_for(try, 0, MAX_PREEMPT_TRIES) {
+		s32 cpu = bpf_cpumask_any_distribute(mask);
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+		if (cctx && !cctx->runs_avx && cpu != spared) {
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			stat_add(preempted, 1);
+			break;
+		}
+	}
+	return 0;
+}
+
+/* Whether any CPU of a role idles now. */
+__noinline bool has_idle_of(u32 role)
+{
+	struct bpf_cpumask *mask = role == ROLE_AVX ? avx_cpus : scalar_cpus;
+
+	return mask && is_any_idle_in(cast_mask(mask));
+}
+
+/* A scalar CPU is about to idle: what runs on an AVX core may go there. */
+__noinline int free_an_avx_core(void)
+{
+	struct bpf_cpumask *avx = avx_cpus;
+	u32 try;
+
+	if (!avx)
+		return 0;
+	bpf_for(try, 0, MAX_PREEMPT_TRIES) {
+		s32 cpu = bpf_cpumask_any_distribute(cast_mask(avx));
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+		if (cctx && cctx->is_misused) {
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			break;
+		}
+	}
+	return 0;
+}
+
+#endif /* AVXSPEC_REACH_BPF_H */
