@@ -12,11 +12,11 @@ use crate::bpf::intf::{avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 
-struct Busy;
+struct Busy(Kind);
 
 impl Program for Busy {
     fn next(&mut self, _now: u64) -> Step {
-        Step::Work(Kind::Scalar, 1e9)
+        Step::Work(self.0, 1e9)
     }
 }
 
@@ -47,7 +47,7 @@ impl Program for Sleeper {
 }
 
 fn busy(engine: &mut Engine<Steady>, nr: usize) -> Vec<Task> {
-    (0..nr).map(|_| engine.spawn(Box::new(Busy), 100)).collect()
+    (0..nr).map(|_| engine.spawn(Box::new(Busy(Kind::Scalar)), 100)).collect()
 }
 
 fn done(engine: &Engine<Steady>, tasks: &[Task]) -> Vec<f64> {
@@ -136,17 +136,27 @@ fn another_weight_counts_at_once() {
 /// Whoever changes it does so on another CPU, whose books are about what runs there.
 #[test]
 fn what_runs_is_changed_without_a_trace_on_the_cpu_of_who_does_it() {
-    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &[]);
-    let mut tasks = busy(&mut engine, 1);
+    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
+    let wide = engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
     engine.run_for(SECOND).unwrap();
-    tasks.extend(busy(&mut engine, 1));
+    // It is younger by far, so that the audit would see whose time is kept.
+    let scalar = engine.spawn(Box::new(Busy(Kind::Scalar)), 100);
+    engine.run_for(10 * MS).unwrap();
+    assert_eq!([scalar, wide].map(|task| engine.kernel().cpu_of(task)), [0, 1]);
+
+    let before = engine.kernel().stats(0);
     for round in 0..20 {
-        engine.run_for(7 * MS).unwrap();
-        engine.weigh(tasks[0], [100, 300][round % 2]);
-        engine.kernel().audit().unwrap();
-        engine.allow(tasks[0], &[u64::MAX; MASK_WORDS]);
-        engine.kernel().audit().unwrap();
+        for task in [wide, scalar] {
+            engine.weigh(task, [300, 100][round % 2]);
+            engine.allow(task, &[u64::MAX; MASK_WORDS]);
+            engine.run_for(3 * MS + MS / 3).unwrap();
+            engine.kernel().audit().unwrap();
+        }
     }
+    let after = engine.kernel().stats(0);
+    assert_eq!(after.avx_ns, before.avx_ns, "AVX work is booked where there is none");
+    assert_eq!(after.avx_waits, before.avx_waits);
 }
 
 /// While others sleep there are no ticks in which a busy CPU would look.
