@@ -159,14 +159,15 @@ fn what_runs_is_changed_without_a_trace_on_the_cpu_of_who_does_it() {
     assert_eq!(after.avx_waits, before.avx_waits);
 }
 
-/// While others sleep there are no ticks in which a busy CPU would look.
+/// Of two that share an AVX core, one goes to sleep when that is none any more. The other one is not
+/// yet for any CPU, and once it is there are no ticks in which a busy CPU would look.
 #[test]
 fn avx_work_is_not_left_beside_idle_cpus() {
     struct Once(bool);
     impl Program for Once {
         fn next(&mut self, _now: u64) -> Step {
             match std::mem::replace(&mut self.0, true) {
-                false => Step::Work(Kind::Heavy512, 5e6),
+                false => Step::Work(Kind::Heavy512, 8e6),
                 true => Step::Sleep(100 * SECOND),
             }
         }
@@ -174,11 +175,19 @@ fn avx_work_is_not_left_beside_idle_cpus() {
     let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
     let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
     let tasks = [(); 2].map(|()| engine.spawn(Box::new(Once(false)), 100));
-    engine.run_for(MS).unwrap();
+    // Just before a look, so that no tick finds the one that runs while there is an AVX core that
+    // the other one could take.
+    engine.run_for(10 * MS - MS / 5).unwrap();
     engine.kernel_mut().set_policy(&in_force(&["avx-cores-for=nobody"]));
+    engine.run_for(10 * MS).unwrap();
+    let waiting = tasks.iter().filter(|task| engine.kernel().waits_since(**task).is_some());
+    assert_eq!((waiting.count(), engine.kernel().nr_avx_cores()), (1, 0));
+    assert!((0..2).all(|cpu| engine.kernel().current(cpu).is_none()));
+
     engine.run_for(200 * MS).unwrap();
+    let done = tasks.map(|task| engine.work_done(task, Kind::Heavy512));
+    assert!(done.iter().all(|done| *done > 7.9e6), "{done:?}");
     engine.kernel().audit().unwrap();
-    assert!(tasks.iter().all(|task| engine.work_done(*task, Kind::Heavy512) > 4.9e6));
 }
 
 /// Whether AVX-512 was hidden from it, or it was in a phase.
