@@ -20,13 +20,17 @@ impl Program for Busy {
     }
 }
 
-/// Scalar and wide work in turns.
-struct Alternates(bool);
+/// Scalar work with system calls, and now and then wide work that is too short for most ticks.
+struct Alternates(usize);
 
 impl Program for Alternates {
     fn next(&mut self, _now: u64) -> Step {
-        self.0 = !self.0;
-        Step::Work(if self.0 { Kind::Heavy512 } else { Kind::Scalar }, 2e6)
+        self.0 += 1;
+        match self.0 % 6 {
+            1 => Step::Work(Kind::Heavy512, 5e4),
+            3 | 5 => Step::Work(Kind::Scalar, 1e6),
+            _ => Step::Syscall,
+        }
     }
 }
 
@@ -190,18 +194,31 @@ fn avx_work_is_not_left_beside_idle_cpus() {
     engine.kernel().audit().unwrap();
 }
 
-/// Whether AVX-512 was hidden from it, or it was in a phase.
+/// The kernel has let go of what was asked of it: nothing is hidden, and no system call ends a
+/// phase. It is asked again, or else the next wide work would not be noticed.
 #[test]
 fn who_had_realtime_priority_begins_anew() {
-    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off", "return=syscall"];
     let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
-    let task = engine.spawn(Box::new(Alternates(false)), 100);
-    for _ in 0..200 {
-        engine.run_for(3 * MS + MS / 3).unwrap();
+    let task = engine.spawn(Box::new(Alternates(0)), 100);
+    let faults = |engine: &Engine<Steady>| -> u64 {
+        (0..2).map(|cpu| engine.kernel().stats(cpu).wide_faults).sum()
+    };
+    for round in 0..20 {
+        let in_phase = round % 2 == 1;
+        let is_found = (0..100_000).any(|_| {
+            engine.run_for(MS / 50).unwrap();
+            engine.kernel().is_hidden_from(task) != in_phase
+        });
+        assert!(is_found, "in a phase: {in_phase} at no time");
+        let before = faults(&engine);
         engine.boost(task);
+        assert!(!engine.kernel().is_hidden_from(task));
+        engine.run_for(10 * MS).unwrap();
+        let new = faults(&engine) - before;
+        assert!(new >= 3, "{new} faults, in a phase: {in_phase}");
         engine.kernel().audit().unwrap();
     }
-    assert!(engine.work_done(task, Kind::Heavy512) > 1e8);
 }
 
 /// Whether it runs or waits.
