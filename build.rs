@@ -11,7 +11,23 @@ mod requirements;
 
 /// The scheduler once more, for the machine that this runs on, and what it finds there.
 fn simulator(clang: &Path) {
-    let files = ["src/sim/kernel.c", "src/sim/maps.c", "src/sim/scheduler.c"];
+    let files = [
+        "affinity",
+        "attach",
+        "calls",
+        "changes",
+        "idle",
+        "kernel",
+        "maps",
+        "masks",
+        "patch",
+        "queues",
+        "resched",
+        "schedule",
+        "scheduler",
+        "tasks",
+        "timers",
+    ];
     let mut build = cc::Build::new();
     // What a fuzzer is to see.
     if std::env::var_os("CARGO_FEATURE_FUZZ").is_some() {
@@ -19,7 +35,7 @@ fn simulator(clang: &Path) {
     }
     build
         .compiler(clang)
-        .files(files)
+        .files(files.map(|name| format!("src/sim/{name}.c")))
         .include("src/sim/shim")
         .flag("-Wall")
         .flag("-Wextra")

@@ -3,7 +3,8 @@
  * What the scheduler's source finds here when it is compiled natively, in the place of
  * the kernel's types, libbpf's macros and sched_ext's headers.
  *
- * What the kernel does for a scheduler is in kernel.c; maps are in maps.c.
+ * What the kernel does for a scheduler is in kernel.c and in those files that internal.h lists;
+ * maps are in maps.c.
  */
 #ifndef SIM_COMMON_BPF_H
 #define SIM_COMMON_BPF_H

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Which CPUs a task may use, and where it goes if it cannot be where it was. */
+#include "internal.h"
+
+bool is_migration_disabled(const struct task_struct *p)
+{
+	return p->sim->pins_cpu;
+}
+
+bool sim_may_use(const struct sim_task *task, u32 cpu)
+{
+	return sim_cpus[cpu].is_online && !sim_cpus[cpu].is_taken &&
+	       test_cpu(cpu, task->t.cpus_ptr) && (!task->pins_cpu || task->cpu == cpu);
+}
+
+void sim_allow_all(struct sim_task *task)
+{
+	for (u32 cpu = 0; cpu < sim_nr_cpus; cpu++)
+		assign_cpu(cpu, &task->allowed, true);
+	task->t.nr_cpus_allowed = sim_nr_cpus;
+}
+
+static u32 first_online(const struct cpumask *mask)
+{
+	u32 cpu = sim_next_and(0, mask, mask);
+
+	while (cpu < sim_nr_cpus && !sim_cpus[cpu].is_online)
+		cpu = sim_next_and(cpu + 1, mask, mask);
+	return cpu;
+}
+
+/* Where it goes if it cannot be where it was: who may use no CPU that there is may use any. */
+u32 sim_fallback_cpu(struct sim_task *task)
+{
+	u32 cpu = task->cpu;
+
+	if (sim_cpus[cpu].is_online && test_cpu(cpu, &task->allowed))
+		return cpu;
+	cpu = first_online(&task->allowed);
+	if (cpu < sim_nr_cpus)
+		return cpu;
+	sim_allow_all(task);
+	return first_online(&task->allowed);
+}
+
+/* To a CPU that is there for it. */
+void sim_move_away(struct sim_task *task)
+{
+	u32 cpu;
+
+	sim_unlink_task(task);
+	cpu = sim_fallback_cpu(task);
+	if (task->cpu != cpu)
+		task->moves++;
+	task->cpu = cpu;
+	sim_enqueue(task, cpu, 0);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What comes from outside while tasks run: other weights and masks, realtime tasks that take
+ * CPUs, and CPUs that go and come.
+ */
+#include "internal.h"
+
+/* Whoever runs is told of as if it began, and by the CPU of who changed it. */
+void sim_tell_changed(struct sim_task *task)
+{
+	u32 cpu = task->cpu;
+
+	do
+		cpu = (cpu + 1) % sim_nr_cpus;
+	while (!sim_cpus[cpu].is_online);
+	sim_this_cpu = cpu;
+	sim_tell_running(task);
+}
+
+/* Whoever waits is queued anew. */
+void sim_task_weigh(struct sim_task *task, u32 weight)
+{
+	bool waits = task->state == SIM_WAITS;
+
+	if (waits)
+		sim_unlink_task(task);
+	if (task->state == SIM_RUNS)
+		sim_account(task->cpu);
+	task->t.scx.weight = weight;
+	if (waits)
+		sim_enqueue(task, task->cpu, 0);
+	if (task->state == SIM_RUNS)
+		sim_tell_changed(task);
+}
+
+/*
+ * What runs is of a realtime class for a moment, as who holds a lock may be. The kernel lets go
+ * of what was asked of it for the task, whose storage stays.
+ */
+void sim_task_boost(struct sim_task *task)
+{
+	if (task->state != SIM_RUNS || !sim_is_attached())
+		return;
+	sim_account(task->cpu);
+	avxspec.disable(&task->t);
+	sim_let_go(task);
+	avxspec.enable(&task->t);
+	sim_tell_changed(task);
+}
+
+void sim_take_cpu(u32 cpu)
+{
+	if (!sim_cpus[cpu].is_online || sim_cpus[cpu].is_taken)
+		return;
+	sim_preempt(cpu);
+	sim_cpus[cpu].is_taken = true;
+	sim_set_idle(cpu, false);
+}
+
+void sim_give_cpu(u32 cpu)
+{
+	if (!sim_cpus[cpu].is_taken)
+		return;
+	sim_cpus[cpu].is_taken = false;
+	sim_schedule(cpu);
+}
+
+/* The task may use these CPUs from now on. */
+void sim_task_allow(struct sim_task *task, const u64 *words)
+{
+	enum sim_state state = task->state;
+	u32 cpu = task->cpu;
+	bool may_stay;
+
+	if (state == SIM_WAITS)
+		sim_unlink_task(task);
+	if (state == SIM_RUNS)
+		sim_account(cpu);
+	task->t.nr_cpus_allowed = 0;
+	for (u32 word = 0; word < SIM_MASK_WORDS; word++) {
+		task->allowed.bits[word] = words[word];
+		task->t.nr_cpus_allowed += __builtin_popcountll(words[word]);
+	}
+	may_stay = test_cpu(cpu, &task->allowed);
+	if (state == SIM_WAITS)
+		sim_move_away(task);
+	if (state != SIM_RUNS)
+		return;
+	sim_tell_changed(task);
+	if (may_stay)
+		return;
+	/* A kernel thread moves it, for which it has to make room. */
+	task->is_leaving = true;
+	sim_preempt(cpu);
+	task->is_leaving = false;
+	sim_move_away(task);
+	sim_resched_cpu(cpu);
+}
+
+void sim_set_online(u32 cpu, bool is_online)
+{
+	struct sim_task *task;
+
+	if (sim_cpus[cpu].is_online == is_online)
+		return;
+	if (!is_online) {
+		sim_preempt(cpu);
+		sim_cpus[cpu].is_taken = false;
+	}
+	sim_cpus[cpu].is_online = is_online;
+	/* It idles either way, and is not told of before the scheduler begins anew. */
+	sim_set_idle(cpu, true);
+	sim_cpus[cpu].idle_since = scx_bpf_now();
+	sim_this_cpu = cpu;
+	while ((task = sim_cpus[cpu].local.first))
+		sim_move_away(task);
+	if (is_online)
+		sim_resched_cpu(cpu);
+}

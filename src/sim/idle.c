@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Which CPUs idle, and which of them a task is given. */
+#include "internal.h"
+
+static struct cpumask idle_cpus;
+static struct cpumask idle_cores; /* both CPUs of which idle */
+
+const struct cpumask *scx_bpf_get_idle_cpumask(void)
+{
+	return &idle_cpus;
+}
+
+static bool is_core_idle(u32 cpu)
+{
+	u32 sibling = sim_cpus[cpu].sibling;
+
+	return test_cpu(cpu, &idle_cpus) &&
+	       (!sim_cpus[sibling].is_online || test_cpu(sibling, &idle_cpus));
+}
+
+void sim_set_idle(u32 cpu, bool is_idle)
+{
+	u32 sibling = sim_cpus[cpu].sibling;
+
+	assign_cpu(cpu, &idle_cpus, is_idle);
+	if (sibling == cpu)
+		return;
+	assign_cpu(cpu, &idle_cores, is_core_idle(cpu));
+	assign_cpu(sibling, &idle_cores, is_core_idle(sibling));
+}
+
+bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)
+{
+	bool was_idle = test_cpu(cpu, &idle_cpus);
+
+	if (was_idle)
+		sim_set_idle(cpu, false);
+	return was_idle;
+}
+
+/* Those of cores all of which idle. */
+const struct cpumask *scx_bpf_get_idle_smtmask(void)
+{
+	return &idle_cores;
+}
+
+static s32 pick_idle_core(const struct cpumask *allowed)
+{
+	return sim_any_and_distribute(allowed, &idle_cores);
+}
+
+s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags)
+{
+	u32 cpu = pick_idle_core(allowed);
+
+	if (cpu >= sim_nr_cpus)
+		cpu = sim_any_and_distribute(allowed, &idle_cpus);
+	if (cpu >= sim_nr_cpus)
+		return -EBUSY;
+	scx_bpf_test_and_clear_cpu_idle(cpu);
+	return cpu;
+}
+
+/* The CPU where it was, with a core of its own if there is one; or else any. */
+s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)
+{
+	bool may_prev = test_cpu(prev_cpu, p->cpus_ptr);
+	s32 cpu;
+
+	*is_idle = true;
+	if (may_prev && is_core_idle(prev_cpu) && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
+		return prev_cpu;
+	cpu = pick_idle_core(p->cpus_ptr);
+	if (cpu < (s32)sim_nr_cpus && scx_bpf_test_and_clear_cpu_idle(cpu))
+		return cpu;
+	if (may_prev && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
+		return prev_cpu;
+	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	*is_idle = cpu >= 0;
+	return *is_idle ? cpu : prev_cpu;
+}
+
+void sim_idle_reset(void)
+{
+	memset(&idle_cpus, 0, sizeof(idle_cpus));
+	memset(&idle_cores, 0, sizeof(idle_cores));
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What the kernel patch offers: to hide AVX-512 from a task, and to watch its system calls. */
+#include "internal.h"
+
+#define XFEATURES_AVX512 (7U << 5)
+#define SYS_GETPPID 110
+
+int avxspec_hidden_used(struct pt_regs *regs, u32 hidden, int trapnr);
+int avxspec_syscall_done(struct pt_regs *regs);
+
+u32 bpf_task_hide_xfeatures(struct task_struct *p, u32 what)
+{
+	p->sim->wants_hidden = what;
+	if (!what)
+		p->sim->is_hidden = false;
+	return what;
+}
+
+u64 bpf_current_xfeatures_in_use(void)
+{
+	struct sim_task *curr = sim_cpus[sim_this_cpu].curr;
+
+	return curr && curr->has_wide_registers && !curr->is_hidden ? XFEATURE_ZMM_HI256 : 0;
+}
+
+void bpf_task_watch_syscalls(struct task_struct *p, bool on)
+{
+	p->sim->is_watched = on;
+}
+
+/* Nothing is left of what the scheduler asked for. */
+void sim_let_go(struct sim_task *task)
+{
+	task->wants_hidden = false;
+	task->is_hidden = false;
+	task->is_watched = false;
+}
+
+bool sim_task_is_hidden(const struct sim_task *task)
+{
+	return task->is_hidden;
+}
+
+/* What runs on @cpu is about to execute @code, which is hidden from it. */
+void sim_fault(u32 cpu, const u8 *code)
+{
+	struct sim_task *curr = sim_cpus[cpu].curr;
+	struct pt_regs regs = { .ip = (u64)code };
+
+	if (!curr || !curr->is_hidden)
+		return;
+	sim_this_cpu = cpu;
+	sim_account(cpu);
+	curr->is_hidden = false;
+	curr->wants_hidden = false;
+	if (avxspec_hidden_used(&regs, XFEATURES_AVX512, 6))
+		sim_end_slice(cpu);
+}
+
+/* What runs on @cpu returns from a system call. */
+void sim_syscall(u32 cpu)
+{
+	struct sim_task *curr = sim_cpus[cpu].curr;
+	struct pt_regs regs = { .orig_ax = SYS_GETPPID };
+
+	if (!curr)
+		return;
+	sim_this_cpu = cpu;
+	sim_account(cpu);
+	if (curr->is_watched && avxspec_syscall_done(&regs))
+		sim_end_slice(cpu);
+	/* Here, and nowhere else, hiding takes effect. */
+	if (curr->wants_hidden)
+		curr->is_hidden = true;
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Dispatch queues: where tasks wait, as the scheduler says, and how CPUs take them from there. */
+#include "internal.h"
+
+#define DSQS_MAX (3 * SIM_CPUS_MAX)
+
+static struct sim_dsq dsqs[DSQS_MAX];
+/* The kernel's own, of tasks for which there is no scheduler, or no CPU where it wants them. */
+static struct sim_dsq global;
+
+static struct sim_dsq *dsq_of(u64 id)
+{
+	if (id == SCX_DSQ_LOCAL)
+		return &sim_cpus[sim_this_cpu].local;
+	if (id & SCX_DSQ_FLAG_BUILTIN)
+		return &sim_cpus[(u32)id % SIM_CPUS_MAX].local;
+	return id < DSQS_MAX && dsqs[id].is_made ? &dsqs[id] : NULL;
+}
+
+s32 scx_bpf_create_dsq(u64 id, s32 node)
+{
+	if (id >= DSQS_MAX || dsqs[id].is_made)
+		return -EEXIST;
+	dsqs[id] = (struct sim_dsq){ .id = id, .is_made = true };
+	return 0;
+}
+
+void sim_link_behind(struct sim_dsq *dsq, struct sim_task *task, struct sim_task *before)
+{
+	struct sim_task *after = before ? before->link.next : dsq->first;
+
+	task->link = (struct sim_link){ .prev = before, .next = after };
+	if (before)
+		before->link.next = task;
+	else
+		dsq->first = task;
+	if (after)
+		after->link.prev = task;
+	else
+		dsq->last = task;
+	task->dsq = dsq;
+	dsq->nr++;
+}
+
+void sim_unlink_task(struct sim_task *task)
+{
+	struct sim_dsq *dsq = task->dsq;
+
+	if (!dsq)
+		return;
+	if (task->link.prev)
+		task->link.prev->link.next = task->link.next;
+	else
+		dsq->first = task->link.next;
+	if (task->link.next)
+		task->link.next->link.prev = task->link.prev;
+	else
+		dsq->last = task->link.prev;
+	task->dsq = NULL;
+	dsq->nr--;
+}
+
+/* By virtual time; who comes later is behind who is there. */
+static void link_by_vtime(struct sim_dsq *dsq, struct sim_task *task)
+{
+	struct sim_task *before = dsq->last;
+
+	while (before && (s64)(task->t.scx.dsq_vtime - before->t.scx.dsq_vtime) < 0)
+		before = before->link.prev;
+	sim_link_behind(dsq, task, before);
+}
+
+s32 scx_bpf_dsq_nr_queued(u64 id)
+{
+	struct sim_dsq *dsq = dsq_of(id);
+
+	return dsq ? (s32)dsq->nr : -ENOENT;
+}
+
+struct task_struct *__COMPAT_scx_bpf_dsq_peek(u64 id)
+{
+	struct sim_dsq *dsq = dsq_of(id);
+
+	return dsq && dsq->first ? &dsq->first->t : NULL;
+}
+
+struct sim_dsq_iter sim_dsq_iter_new(u64 id)
+{
+	return (struct sim_dsq_iter){ .next = __COMPAT_scx_bpf_dsq_peek(id) };
+}
+
+struct task_struct *sim_dsq_iter_next(struct sim_dsq_iter *it)
+{
+	struct task_struct *found = it->next;
+
+	if (found)
+		it->next = found->sim->link.next ? &found->sim->link.next->t : NULL;
+	return found;
+}
+
+/* The task waits in the queue of a CPU, which must be one that it may use. */
+static void insert_local(struct sim_task *task, u32 cpu, u64 enq_flags)
+{
+	struct sim_dsq *local = &sim_cpus[cpu].local;
+
+	if (!test_cpu(cpu, task->t.cpus_ptr) || (task->pins_cpu && task->cpu != cpu)) {
+		sim_fail("task %d is sent to CPU %u, which it may not use", task->t.pid, cpu);
+		return;
+	}
+	/* It has just gone, which the scheduler cannot know. */
+	if (!sim_cpus[cpu].is_online) {
+		sim_link_behind(&global, task, global.last);
+		return;
+	}
+	if (task->cpu != cpu)
+		task->moves++;
+	task->cpu = cpu;
+	sim_link_behind(local, task, enq_flags & SCX_ENQ_HEAD ? NULL : local->last);
+	if (!sim_cpus[cpu].curr && !sim_cpus[cpu].is_taken) {
+		sim_set_idle(cpu, false);
+		sim_resched_cpu(cpu);
+	}
+}
+
+/* The scheduler says where the task waits; it is one that is being queued now. */
+static void insert(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags)
+{
+	if (p->sim->dsq || p->sim->direct_dsq != NO_DSQ) {
+		sim_fail("task %d is inserted twice", p->pid);
+		return;
+	}
+	p->scx.slice = slice ? slice : 1;
+	p->sim->direct_dsq = dsq;
+	p->sim->direct_flags = enq_flags;
+}
+
+void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags)
+{
+	insert(p, dsq, slice, enq_flags);
+}
+
+void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq, u64 slice, u64 vtime, u64 enq_flags)
+{
+	p->scx.dsq_vtime = vtime;
+	insert(p, dsq, slice, enq_flags);
+}
+
+/* Where the scheduler said, with @cpu for a local queue without a number. */
+static void insert_where_said(struct sim_task *task, u32 cpu)
+{
+	u64 id = task->direct_dsq;
+	struct sim_dsq *dsq;
+
+	task->direct_dsq = NO_DSQ;
+	task->waits_since = scx_bpf_now();
+	if (id == SCX_DSQ_LOCAL) {
+		insert_local(task, cpu, task->direct_flags);
+	} else if (id & SCX_DSQ_FLAG_BUILTIN) {
+		insert_local(task, (u32)id % SIM_CPUS_MAX, task->direct_flags);
+	} else {
+		dsq = dsq_of(id);
+		if (dsq)
+			link_by_vtime(dsq, task);
+		else
+			sim_fail("task %d is inserted into queue %llu, which there is not",
+				 task->t.pid, id);
+	}
+}
+
+/* Where there is no scheduler whoever comes first is served first, by any CPU that idles. */
+static void enqueue_by_itself(struct sim_task *task)
+{
+	u32 cpu;
+
+	task->waits_since = scx_bpf_now();
+	sim_link_behind(&global, task, global.last);
+	for (cpu = 0; cpu < sim_nr_cpus; cpu++) {
+		if (sim_may_use(task, cpu) && !sim_cpus[cpu].curr && !sim_cpus[cpu].needs_resched) {
+			sim_resched_cpu(cpu);
+			return;
+		}
+	}
+}
+
+void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
+{
+	task->state = SIM_WAITS;
+	task->t.scx.flags |= SCX_TASK_QUEUED;
+	if (!sim_is_attached()) {
+		enqueue_by_itself(task);
+		return;
+	}
+	if (task->direct_dsq == NO_DSQ) {
+		sim_note_call(SIM_ENQUEUE, task);
+		avxspec.enqueue(&task->t, enq_flags);
+	}
+	if (task->direct_dsq == NO_DSQ)
+		sim_fail("task %d is in no queue", task->t.pid);
+	else
+		insert_where_said(task, cpu);
+}
+
+static bool move_to_local(struct sim_dsq *dsq)
+{
+	for (struct sim_task *task = dsq->first; task; task = task->link.next) {
+		if (!sim_may_use(task, sim_this_cpu))
+			continue;
+		sim_unlink_task(task);
+		insert_local(task, sim_this_cpu, 0);
+		return true;
+	}
+	return false;
+}
+
+bool sim_move_global_to_local(void)
+{
+	return move_to_local(&global);
+}
+
+bool scx_bpf_dsq_move_to_local(u64 id, u64 enq_flags)
+{
+	struct sim_dsq *dsq = dsq_of(id);
+
+	if (dsq)
+		return move_to_local(dsq);
+	sim_fail("queue %llu, which there is not, is looked into", id);
+	return false;
+}
+
+void scx_bpf_reenqueue_local(void)
+{
+	struct sim_dsq *local = &sim_cpus[sim_this_cpu].local;
+	struct sim_task *task, *next = local->first;
+	u32 nr = local->nr;
+
+	/* Who comes back comes behind these. */
+	while (nr-- && (task = next)) {
+		next = task->link.next;
+		if (task->is_leaving)
+			continue;
+		sim_unlink_task(task);
+		sim_enqueue(task, sim_this_cpu, 0);
+	}
+}
+
+/* Those that a scheduler made. */
+void sim_queues_forget(void)
+{
+	memset(dsqs, 0, sizeof(dsqs));
+}
+
+void sim_queues_reset(void)
+{
+	memset(&global, 0, sizeof(global));
+}

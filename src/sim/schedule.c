@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What runs on a CPU: who is next and who goes on, and what happens to it meanwhile. */
+#include "internal.h"
+
+struct sim_task *sim_current(u32 cpu)
+{
+	return sim_cpus[cpu].curr;
+}
+
+void sim_account(u32 cpu)
+{
+	struct sim_task *curr = sim_cpus[cpu].curr;
+	u64 ran;
+
+	if (!curr)
+		return;
+	ran = scx_bpf_now() - curr->began_at;
+	curr->began_at = scx_bpf_now();
+	curr->t.se.sum_exec_runtime += ran;
+	curr->t.scx.slice -= ran < curr->t.scx.slice ? ran : curr->t.scx.slice;
+	sim_cpus[cpu].stat.cpustat[CPUTIME_USER] += ran;
+}
+
+/* Whether @cpu goes on with what runs there; otherwise there is somebody in its queue, or nobody.
+ */
+static bool keeps(u32 cpu, struct sim_task *prev)
+{
+	bool is_queued = prev && prev->t.scx.flags & SCX_TASK_QUEUED;
+
+	if (is_queued && prev->t.scx.slice)
+		return true;
+	if (sim_cpus[cpu].local.nr)
+		return false;
+	if (sim_move_global_to_local())
+		return false;
+	if (!sim_is_attached())
+		return is_queued;
+	sim_note_call(SIM_DISPATCH, prev);
+	avxspec.dispatch(cpu, prev ? &prev->t : NULL);
+	return is_queued && prev->t.scx.slice;
+}
+
+static void leave_cpu(u32 cpu, struct sim_task *prev, bool to_idle)
+{
+	prev->fpstate.regs.xsave.header.xfeatures =
+		prev->has_wide_registers ? XFEATURE_ZMM_HI256 : 0;
+	if (!(prev->t.scx.flags & SCX_TASK_QUEUED)) {
+		prev->state = SIM_SLEEPS;
+		return;
+	}
+	if (prev->t.scx.slice) {
+		prev->state = SIM_WAITS;
+		prev->waits_since = scx_bpf_now();
+		sim_link_behind(&sim_cpus[cpu].local, prev, NULL);
+		return;
+	}
+	sim_enqueue(prev, cpu, to_idle ? SCX_ENQ_LAST : 0);
+}
+
+void sim_tell_running(struct sim_task *task)
+{
+	if (!sim_is_attached())
+		return;
+	sim_note_call(SIM_RUNNING, task);
+	avxspec.running(&task->t);
+}
+
+static void enter_cpu(u32 cpu, struct sim_task *next)
+{
+	sim_unlink_task(next);
+	next->state = SIM_RUNS;
+	next->cpu = cpu;
+	next->began_at = scx_bpf_now();
+	if (!next->t.scx.slice)
+		next->t.scx.slice = SLICE_DFL;
+	sim_cpus[cpu].curr = next;
+	sim_set_idle(cpu, false);
+	if (!sim_may_use(next, cpu))
+		sim_fail("task %d runs on CPU %u, which it may not use", next->t.pid, cpu);
+	sim_tell_running(next);
+}
+
+void sim_schedule(u32 cpu)
+{
+	struct sim_task *prev = sim_cpus[cpu].curr, *next;
+
+	sim_this_cpu = cpu;
+	sim_cpus[cpu].needs_resched = false;
+	if (!sim_cpus[cpu].is_online || sim_cpus[cpu].is_taken)
+		return;
+	sim_account(cpu);
+	if (keeps(cpu, prev)) {
+		if (!prev->t.scx.slice)
+			prev->t.scx.slice = SLICE_DFL;
+		return;
+	}
+
+	next = sim_cpus[cpu].local.first;
+	if (prev) {
+		leave_cpu(cpu, prev, !next);
+		if (sim_is_attached())
+			sim_tell_switch(&prev->t);
+		sim_cpus[cpu].curr = NULL;
+	}
+	/* Who left may be the next one again, if nobody else took it meanwhile. */
+	next = sim_cpus[cpu].local.first;
+	if (next) {
+		enter_cpu(cpu, next);
+		return;
+	}
+	if (!test_cpu(cpu, scx_bpf_get_idle_cpumask()) || prev)
+		sim_cpus[cpu].idle_since = scx_bpf_now();
+	sim_set_idle(cpu, true);
+}
+
+/*
+ * What runs on @cpu has to wait for a task of a higher class. The kernel asks the scheduler
+ * who would be next before it sees that it is none of its tasks, and then tells it.
+ */
+void sim_preempt(u32 cpu)
+{
+	struct sim_task *curr = sim_cpus[cpu].curr;
+
+	sim_this_cpu = cpu;
+	if (!curr)
+		return;
+	sim_account(cpu);
+	keeps(cpu, curr);
+	leave_cpu(cpu, curr, false);
+	sim_cpus[cpu].curr = NULL;
+	if (sim_is_attached())
+		avxspec.cpu_release(cpu, NULL);
+}
+
+/* What runs on @cpu goes to sleep. */
+void sim_block(u32 cpu)
+{
+	struct sim_task *curr = sim_cpus[cpu].curr;
+
+	if (!curr)
+		return;
+	curr->t.scx.flags &= ~SCX_TASK_QUEUED;
+	sim_schedule(cpu);
+}
+
+/* What runs on @cpu is interrupted at @code. */
+void sim_tick(u32 cpu, const u8 *code)
+{
+	struct sim_task *curr = sim_cpus[cpu].curr;
+
+	if (!curr)
+		return;
+	sim_this_cpu = cpu;
+	sim_account(cpu);
+	curr->regs.ip = (u64)code;
+	if (sim_is_attached()) {
+		sim_tell_tick();
+		avxspec.tick(&curr->t);
+	}
+	if (!curr->t.scx.slice)
+		sim_resched_cpu(cpu);
+}
+
+void sim_end_slice(u32 cpu)
+{
+	sim_cpus[cpu].curr->t.scx.slice = 0;
+	sim_resched_cpu(cpu);
+}
+
+/* What runs on @cpu lets others run first. */
+void sim_yield(u32 cpu)
+{
+	if (!sim_cpus[cpu].curr)
+		return;
+	sim_this_cpu = cpu;
+	sim_account(cpu);
+	sim_end_slice(cpu);
+}
+
+void sim_hint(u32 cpu, u64 hint)
+{
+	struct sim_task *curr = sim_cpus[cpu].curr;
+
+	if (!curr || !sim_is_attached())
+		return;
+	sim_this_cpu = cpu;
+	sim_account(cpu);
+	sim_tell_hint(&curr->t, hint);
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The life of tasks: how they begin, wake and end, and what is known of them. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+static struct sim_task *newest_task;
+static s32 next_pid;
+
+void sim_init_task(struct sim_task *task, bool is_forked)
+{
+	struct scx_init_task_args args = { .fork = is_forked };
+
+	if (avxspec.init_task(&task->t, &args))
+		sim_fail("task %d is refused", task->t.pid);
+}
+
+/* Nothing is left of what the scheduler asked for, and of what it knew of the task. */
+void sim_disable_task(struct sim_task *task)
+{
+	sim_note_call(SIM_DISABLE, task);
+	avxspec.disable(&task->t);
+	for (u32 n = 0; n < SIM_STORAGES; n++) {
+		free(task->storage[n]);
+		task->storage[n] = NULL;
+	}
+	sim_let_go(task);
+	task->audited = 0;
+}
+
+struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup)
+{
+	struct sim_task *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		abort();
+	task->t.sim = task;
+	task->direct_dsq = NO_DSQ;
+	task->t.pid = ++next_pid;
+	snprintf(task->t.comm, sizeof(task->t.comm), "task%d", task->t.pid);
+	task->t.group_leader = parent && is_thread ? parent->t.group_leader : &task->t;
+	task->t.scx.weight = weight;
+	task->t.prio = 120;
+	task->t.thread.fpu.fpstate = &task->fpstate;
+	task->kn.id = cgroup;
+	task->cgroup.kn = &task->kn;
+	task->cgroups.dfl_cgrp = &task->cgroup;
+	task->t.cgroups = &task->cgroups;
+	task->t.cpus_ptr = &task->allowed;
+	sim_allow_all(task);
+	if (parent)
+		task->cpu = parent->cpu;
+	task->older = newest_task;
+	if (newest_task)
+		newest_task->newer = task;
+	newest_task = task;
+	if (sim_is_attached()) {
+		sim_init_task(task, parent);
+		avxspec.enable(&task->t);
+	}
+	return task;
+}
+
+struct sim_task *sim_newest_task(void)
+{
+	return newest_task;
+}
+
+void sim_task_exit(struct sim_task *task)
+{
+	sim_unlink_task(task);
+	if (sim_is_attached())
+		sim_disable_task(task);
+	if (task->newer)
+		task->newer->older = task->older;
+	else
+		newest_task = task->older;
+	if (task->older)
+		task->older->newer = task->newer;
+	free(task);
+}
+
+void sim_wake(struct sim_task *task, u32 waker_cpu)
+{
+	u64 flags = SCX_ENQ_WAKEUP;
+	u32 cpu = task->cpu;
+
+	if (task->state != SIM_SLEEPS)
+		return;
+	/* What it waited for is told where there is somebody. */
+	sim_this_cpu = sim_cpus[waker_cpu].is_online ? waker_cpu : sim_fallback_cpu(task);
+	if (!sim_is_attached()) {
+		cpu = sim_fallback_cpu(task);
+	} else if (task->t.nr_cpus_allowed > 1 && !task->pins_cpu) {
+		sim_note_call(SIM_SELECT_CPU, task);
+		cpu = avxspec.select_cpu(&task->t, cpu, 0);
+		flags |= SCX_ENQ_CPU_SELECTED;
+	}
+	if (!sim_cpus[cpu].is_online || !test_cpu(cpu, task->t.cpus_ptr))
+		cpu = sim_fallback_cpu(task);
+	if (task->cpu != cpu)
+		task->moves++;
+	task->cpu = cpu;
+	sim_enqueue(task, cpu, flags);
+	/* As for a task of any class, whether or not it waits there. */
+	if (!sim_cpus[cpu].curr)
+		sim_resched_cpu(cpu);
+}
+
+s32 scx_bpf_task_cpu(const struct task_struct *p)
+{
+	return p->sim->cpu;
+}
+
+u32 sim_task_cpu(const struct sim_task *task)
+{
+	return task->cpu;
+}
+
+u64 sim_task_ran(const struct sim_task *task)
+{
+	return task->t.se.sum_exec_runtime;
+}
+
+u64 sim_task_moves(const struct sim_task *task)
+{
+	return task->moves;
+}
+
+u64 sim_task_waits_since(const struct sim_task *task)
+{
+	return task->state == SIM_WAITS ? task->waits_since : 0;
+}
+
+void sim_task_has_wide(struct sim_task *task, bool has)
+{
+	task->has_wide_registers = has;
+}
+
+void sim_tasks_reset(void)
+{
+	next_pid = 0;
+	newest_task = NULL;
+}
