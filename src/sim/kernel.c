@@ -99,7 +99,6 @@ void sim_reset(u32 number, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 	sim_tasks_reset();
 	sim_resched_reset();
 	sim_calls_reset();
-	idle_task.sim = NULL;
 	for (u32 cpu = 0; cpu < sim_nr_cpus; cpu++) {
 		sim_cpus[cpu].is_online = topology[cpu].online;
 		sim_cpus[cpu].sibling = topology[cpu].sibling;

@@ -10,6 +10,7 @@ use anyhow::{Result, bail, ensure};
 
 use super::Test;
 use crate::ensure_eq;
+use crate::tools::mutants;
 use crate::vm::cache::{Cache, Key};
 use crate::vm::console::{time_of, trouble_in};
 use crate::vm::kernel::{forget_what_was_written_since, is_build_step, options_missing};
@@ -53,6 +54,11 @@ pub const TESTS: &[Test] = &[
         name: "host::trouble_is_told_from_chatter",
         budget_s: 1,
         body: trouble_is_told_from_chatter,
+    },
+    Test {
+        name: "host::each_known_bug_can_still_be_seeded",
+        budget_s: 1,
+        body: mutants::all_can_be_seeded,
     },
     Test {
         name: "host::lists_of_other_programs_are_read_right",

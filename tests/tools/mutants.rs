@@ -39,9 +39,39 @@ struct Mutant {
     killed_by: String,
 }
 
+impl List {
+    fn read() -> Result<Self> {
+        let text = fs::read_to_string(in_repository("tests/mutants.toml"))?;
+        toml::from_str(&text).context("tests/mutants.toml")
+    }
+}
+
+impl Mutant {
+    /// What `source` is with this bug.
+    fn seed(&self, source: &str) -> Result<String> {
+        let Self { name, file, find, replace, .. } = self;
+        let places = source.matches(find).count();
+        ensure!(places == 1, "{name}: {find:?} is found {places} times in {}", file.display());
+        Ok(source.replacen(find, replace, 1))
+    }
+}
+
+/// The sources change, and mutants are seldom run: whether each can still be seeded.
+pub fn all_can_be_seeded() -> Result<()> {
+    let mut names = BTreeSet::new();
+    for mutant in List::read()?.mutant {
+        let path = in_repository("").join(&mutant.file);
+        let source =
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        ensure!(mutant.seed(&source)? != source, "{} changes nothing", mutant.name);
+        split(&mutant.killed_by)?;
+        ensure!(names.insert(mutant.name.clone()), "two mutants are called {}", mutant.name);
+    }
+    Ok(())
+}
+
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let text = fs::read_to_string(in_repository("tests/mutants.toml"))?;
-    let list: List = toml::from_str(&text).context("tests/mutants.toml")?;
+    let list = List::read()?;
     let chosen: Vec<&Mutant> =
         list.mutant.iter().filter(|mutant| is_meant(&mutant.name, &arguments.words)).collect();
     ensure!(!chosen.is_empty(), "no mutant's name contains {:?}", arguments.words.join(" or "));
@@ -111,14 +141,7 @@ impl Tree {
         let path = self.dir.join(&mutant.file);
         let sound = fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}", mutant.file.display()))?;
-        let places = sound.matches(&mutant.find).count();
-        ensure!(
-            places == 1,
-            "{:?} is found {places} times in {}",
-            mutant.find,
-            mutant.file.display()
-        );
-        fs::write(&path, sound.replacen(&mutant.find, &mutant.replace, 1))?;
+        fs::write(&path, mutant.seed(&sound)?)?;
         let verdict = self.verdict(&mutant.killed_by);
         fs::write(&path, sound)?;
         verdict
