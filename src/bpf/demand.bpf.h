@@ -9,10 +9,10 @@
 #include "clocks.bpf.h"
 #include "policy.bpf.h"
 #include "queues.bpf.h"
+#include "rescue.bpf.h"
 #include "roles.bpf.h"
 #include "sizing.bpf.h"
 #include "state.bpf.h"
-#include "waiting.bpf.h"
 
 extern const struct kernel_cpustat kernel_cpustat __ksym;
 
@@ -97,35 +97,6 @@ static void weigh_all(struct avx_demand *demand)
 	}
 	demand->avx = avx;
 	demand->other = other;
-}
-
-/*
- * Who is first in a queue for AVX cores that there may be no more is for any CPU once it has been
- * due for long. Where all of them idle nobody would notice. Global, for the verifier.
- */
-__noinline int wake_for_stranded(u64 id, u64 stranded_ns)
-{
-	struct task_struct *p;
-	s32 cpu;
-
-	bpf_rcu_read_lock();
-	p = __COMPAT_scx_bpf_dsq_peek(id);
-	if (p && is_somebody(stranded((s64)(p->scx.dsq_vtime - scx_bpf_now()), stranded_ns))) {
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (cpu >= 0)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
-	bpf_rcu_read_unlock();
-	return 0;
-}
-
-static void look_for_stranded(const struct avx_policy *policy)
-{
-	u32 cpu;
-
-	bpf_for(cpu, 0, nr_cpu_ids)
-		if (has_waiting(avx_queue(cpu)))
-			wake_for_stranded(avx_queue(cpu), policy->stranded_ns);
 }
 
 static u32 look_at_demand(const struct avx_policy *policy)

@@ -7,6 +7,7 @@
  * headers beside it, and tells the kernel the verdict.
  */
 #include <scx/common.bpf.h>
+#include "belonging.bpf.h"
 #include "clocks.bpf.h"
 #include "counters.bpf.h"
 #include "demand.bpf.h"
@@ -16,6 +17,7 @@
 #include "looks.bpf.h"
 #include "quiet.bpf.h"
 #include "reach.bpf.h"
+#include "rescue.bpf.h"
 #include "roles.bpf.h"
 #include "saved.bpf.h"
 #include "state.bpf.h"
@@ -25,30 +27,6 @@
 char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
-
-/* How many waiting tasks the tick looks at for one that an idle CPU may run. */
-#define MAX_RESCUE_SCAN 8
-
-/* An idle CPU for a task that is none of the AVX tasks: an AVX core only if need be. */
-__noinline s32 pick_idle_for_scalar(struct task_struct *p __arg_trusted)
-{
-	s32 cpu;
-
-	if (!nr_avx_cpus)
-		return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	cpu = pick_idle_in(p, ROLE_SCALAR);
-	return cpu >= 0 ? cpu : pick_idle_in(p, ROLE_AVX);
-}
-
-/* A CPU that serves the queue @id and idles, or a negative number. */
-__noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 only_cpu)
-{
-	if (is_avx_queue(id))
-		return pick_idle_in(p, ROLE_AVX);
-	if (only_cpu < 0)
-		return pick_idle_for_scalar(p);
-	return scx_bpf_test_and_clear_cpu_idle(only_cpu) ? only_cpu : -ENOENT;
-}
 
 /* Where @p waits, and on an AVX core if it needs one and may use one. */
 static u64 queue_for(struct task_struct *p, const struct task_ctx *tctx, s32 only_cpu)
@@ -180,35 +158,6 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return cpu;
 }
 
-/* Past the queues. */
-static __always_inline void go_to(struct task_struct *p, s32 idle_cpu, bool is_avx, u64 enq_flags)
-{
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle_cpu, turn_of(is_avx, AVX_SLICE_MAX_NS),
-			   enq_flags);
-}
-
-/*
- * The task that was found a moment ago to belong elsewhere: nobody need find out again
- * what it is, here or where it goes, for migrations are to be cheap.
- */
-static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
-{
-	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
-
-	if (!cctx || cctx->sent_away != (u64)p)
-		return false;
-	cctx->sent_away = 0;
-	if (cctx->sent_to < 0)
-		return false;
-	/* Meanwhile somebody may have changed what it may use: this CPU was not locked. */
-	if (only_cpu_of(p) >= 0 || !is_allowed_on(p, cctx->sent_to)) {
-		scx_bpf_kick_cpu(cctx->sent_to, SCX_KICK_IDLE);
-		return false;
-	}
-	go_to(p, cctx->sent_to, cctx->sends_avx, enq_flags);
-	return true;
-}
-
 /* Whether there may be an idle CPU for a task that nobody has looked for. */
 static bool may_find_idle(s32 only_cpu, u64 enq_flags)
 {
@@ -294,71 +243,6 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx, const struct cp
 	stat_add(kept, 1);
 	if (cctx->runs_avx && cctx->role == ROLE_SCALAR)
 		stat_add(in_place, 1);
-}
-
-/* An AVX task on a scalar CPU, or another one on an AVX core, which may move: it seldom is. */
-static __always_inline bool is_misplaced(struct task_struct *p, const struct cpu_ctx *cctx)
-{
-	return nr_avx_cpus && cctx->runs_avx != (cctx->role == ROLE_AVX) && only_cpu_of(p) < 0;
-}
-
-static __always_inline bool is_misuse(struct task_struct *p, const struct cpu_ctx *cctx)
-{
-	return cctx->role == ROLE_AVX && is_misplaced(p, cctx) && may_use_scalar_cpu(p);
-}
-
-/* ... and there is a CPU of its own kind to go to, which has to be idle for other work. */
-static bool belongs_elsewhere(struct task_struct *p, const struct cpu_ctx *cctx)
-{
-	if (!is_misplaced(p, cctx))
-		return false;
-	return cctx->runs_avx ? may_use_avx_core(p) : has_idle_in(p, ROLE_SCALAR);
-}
-
-/*
- * An idle CPU of @role for @p, claimed, which knows then who comes: the one to which the
- * last task went from here if it still is one, since that is found at once, or else any.
- */
-static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum avx_role role)
-{
-	s32 cpu = cctx->sent_to;
-	struct cpu_ctx *there = lookup_cpu(cpu);
-
-	if (!there || there->role != role || there == cctx || !is_allowed_on(p, cpu) ||
-	    !scx_bpf_test_and_clear_cpu_idle(cpu)) {
-		cpu = pick_idle_in(p, role);
-		there = cpu < 0 ? NULL : lookup_cpu(cpu);
-		if (!there)
-			return -ENOENT;
-	}
-	there->coming = (u64)p;
-	there->avx_is_coming = cctx->runs_avx;
-	return cpu;
-}
-
-/*
- * The same as belongs_elsewhere(), and @p leaves: the kernel queues it anew, even if
- * nobody else is here.
- */
-static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
-{
-	bool is_avx = cctx->runs_avx;
-	s32 idle;
-
-	if (!is_misplaced(p, cctx))
-		return false;
-	idle = claim_idle(p, cctx, is_avx ? ROLE_AVX : ROLE_SCALAR);
-	if (idle < 0 && !(is_avx && may_use_avx_core(p)))
-		return false;
-
-	cctx->sent_away = (u64)p;
-	cctx->sends_avx = is_avx;
-	cctx->sent_to = idle;
-	cctx->runs_avx = false;
-	if (is_avx && compensates)
-		let_clock_rise(scx_bpf_now());
-	tell_sent(p, is_avx ? ROLE_AVX : ROLE_SCALAR, idle);
-	return true;
 }
 
 /*
@@ -598,53 +482,6 @@ static void look_at(struct task_struct *p)
 		book_time(tctx, tctx->habit.class == CLASS_AVX, at.ran);
 	if (tctx->has_news)
 		tell_books(p);
-}
-
-/*
- * A queued task and a CPU that just went idle can miss each other: the one
- * looked for an idle CPU before the other had become one. Likewise an idle CPU
- * that was woken for one task may find another one to run. So the busy CPUs
- * look again with every tick.
- */
-static void rescue_from(u64 id)
-{
-	struct task_struct *p;
-	u32 scanned = 0;
-
-	bpf_for_each(scx_dsq, p, id, 0) {
-		s32 cpu = is_avx_queue(id) ? pick_idle_in(p, ROLE_AVX)
-					   : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-
-		if (cpu >= 0) {
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-			stat_add(rescues, 1);
-			break;
-		}
-		if (++scanned >= MAX_RESCUE_SCAN)
-			break;
-	}
-}
-
-static bool is_any_idle(void)
-{
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	bool none = bpf_cpumask_empty(idle);
-
-	scx_bpf_put_idle_cpumask(idle);
-	return !none;
-}
-
-static void rescue_at(u32 llc)
-{
-	bool shared = has_waiting(shared_queue(llc)),
-	     avx = classifies() && has_waiting(avx_queue(llc));
-
-	if ((!shared && !avx) || !is_any_idle())
-		return;
-	if (shared)
-		rescue_from(shared_queue(llc));
-	if (avx && has_idle_of(ROLE_AVX))
-		rescue_from(avx_queue(llc));
 }
 
 void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)

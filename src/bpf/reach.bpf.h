@@ -6,6 +6,7 @@
 #ifndef AVXSPEC_REACH_BPF_H
 #define AVXSPEC_REACH_BPF_H
 
+#include "queues.bpf.h"
 #include "roles.bpf.h"
 #include "state.bpf.h"
 
@@ -114,6 +115,27 @@ __noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role)
 	}
 	mask = allowed_in(p, role);
 	return mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
+}
+
+/* An idle CPU for a task that is none of the AVX tasks: an AVX core only if need be. */
+__noinline s32 pick_idle_for_scalar(struct task_struct *p __arg_trusted)
+{
+	s32 cpu;
+
+	if (!nr_avx_cpus)
+		return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	cpu = pick_idle_in(p, ROLE_SCALAR);
+	return cpu >= 0 ? cpu : pick_idle_in(p, ROLE_AVX);
+}
+
+/* A CPU that serves the queue @id and idles, or a negative number. */
+__noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 only_cpu)
+{
+	if (is_avx_queue(id))
+		return pick_idle_in(p, ROLE_AVX);
+	if (only_cpu < 0)
+		return pick_idle_for_scalar(p);
+	return scx_bpf_test_and_clear_cpu_idle(only_cpu) ? only_cpu : -ENOENT;
 }
 
 /* Whether any of these CPUs idles now. */

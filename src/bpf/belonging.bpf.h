@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Who runs on a CPU that is not of its kind, and how it leaves: what is found out when
+ * its turn ends is noted for the kernel's next question, where to queue it.
+ */
+#ifndef AVXSPEC_BELONGING_BPF_H
+#define AVXSPEC_BELONGING_BPF_H
+
+#include "clocks.bpf.h"
+#include "events.bpf.h"
+#include "reach.bpf.h"
+#include "roles.bpf.h"
+#include "state.bpf.h"
+#include "waiting.bpf.h"
+
+/* An AVX task on a scalar CPU, or another one on an AVX core, which may move: it seldom is. */
+static __always_inline bool is_misplaced(struct task_struct *p, const struct cpu_ctx *cctx)
+{
+	return nr_avx_cpus && cctx->runs_avx != (cctx->role == ROLE_AVX) && only_cpu_of(p) < 0;
+}
+
+static __always_inline bool is_misuse(struct task_struct *p, const struct cpu_ctx *cctx)
+{
+	return cctx->role == ROLE_AVX && is_misplaced(p, cctx) && may_use_scalar_cpu(p);
+}
+
+/* ... and there is a CPU of its own kind to go to, which has to be idle for other work. */
+static bool belongs_elsewhere(struct task_struct *p, const struct cpu_ctx *cctx)
+{
+	if (!is_misplaced(p, cctx))
+		return false;
+	return cctx->runs_avx ? may_use_avx_core(p) : has_idle_in(p, ROLE_SCALAR);
+}
+
+/*
+ * An idle CPU of @role for @p, claimed, which knows then who comes: the one to which the
+ * last task went from here if it still is one, since that is found at once, or else any.
+ */
+static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum avx_role role)
+{
+	s32 cpu = cctx->sent_to;
+	struct cpu_ctx *there = lookup_cpu(cpu);
+
+	if (!there || there->role != role || there == cctx || !is_allowed_on(p, cpu) ||
+	    !scx_bpf_test_and_clear_cpu_idle(cpu)) {
+		cpu = pick_idle_in(p, role);
+		there = cpu < 0 ? NULL : lookup_cpu(cpu);
+		if (!there)
+			return -ENOENT;
+	}
+	there->coming = (u64)p;
+	there->avx_is_coming = cctx->runs_avx;
+	return cpu;
+}
+
+/*
+ * The same as belongs_elsewhere(), and @p leaves: the kernel queues it anew, even if
+ * nobody else is here.
+ */
+static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
+{
+	bool is_avx = cctx->runs_avx;
+	s32 idle;
+
+	if (!is_misplaced(p, cctx))
+		return false;
+	idle = claim_idle(p, cctx, is_avx ? ROLE_AVX : ROLE_SCALAR);
+	if (idle < 0 && !(is_avx && may_use_avx_core(p)))
+		return false;
+
+	cctx->sent_away = (u64)p;
+	cctx->sends_avx = is_avx;
+	cctx->sent_to = idle;
+	cctx->runs_avx = false;
+	if (is_avx && compensates)
+		let_clock_rise(scx_bpf_now());
+	tell_sent(p, is_avx ? ROLE_AVX : ROLE_SCALAR, idle);
+	return true;
+}
+
+/* Past the queues. */
+static __always_inline void go_to(struct task_struct *p, s32 idle_cpu, bool is_avx, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle_cpu, turn_of(is_avx, AVX_SLICE_MAX_NS),
+			   enq_flags);
+}
+
+/*
+ * The task that was found a moment ago to belong elsewhere: nobody need find out again
+ * what it is, here or where it goes, for migrations are to be cheap.
+ */
+static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
+{
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+
+	if (!cctx || cctx->sent_away != (u64)p)
+		return false;
+	cctx->sent_away = 0;
+	if (cctx->sent_to < 0)
+		return false;
+	/* Meanwhile somebody may have changed what it may use: this CPU was not locked. */
+	if (only_cpu_of(p) >= 0 || !is_allowed_on(p, cctx->sent_to)) {
+		scx_bpf_kick_cpu(cctx->sent_to, SCX_KICK_IDLE);
+		return false;
+	}
+	go_to(p, cctx->sent_to, cctx->sends_avx, enq_flags);
+	return true;
+}
+
+#endif /* AVXSPEC_BELONGING_BPF_H */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Work that waits beside idle CPUs: busy CPUs look for it with every tick, and since
+ * there may be none of those, so does the look at the demand for who is left behind.
+ */
+#ifndef AVXSPEC_RESCUE_BPF_H
+#define AVXSPEC_RESCUE_BPF_H
+
+#include "queues.bpf.h"
+#include "reach.bpf.h"
+#include "state.bpf.h"
+#include "waiting.bpf.h"
+
+/* How many waiting tasks the tick looks at for one that an idle CPU may run. */
+#define MAX_RESCUE_SCAN 8
+
+/*
+ * A queued task and a CPU that just went idle can miss each other: the one
+ * looked for an idle CPU before the other had become one. Likewise an idle CPU
+ * that was woken for one task may find another one to run. So the busy CPUs
+ * look again with every tick.
+ */
+static void rescue_from(u64 id)
+{
+	struct task_struct *p;
+	u32 scanned = 0;
+
+	bpf_for_each(scx_dsq, p, id, 0) {
+		s32 cpu = is_avx_queue(id) ? pick_idle_in(p, ROLE_AVX)
+					   : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+
+		if (cpu >= 0) {
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+			stat_add(rescues, 1);
+			break;
+		}
+		if (++scanned >= MAX_RESCUE_SCAN)
+			break;
+	}
+}
+
+static bool is_any_idle(void)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool none = bpf_cpumask_empty(idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return !none;
+}
+
+static void rescue_at(u32 llc)
+{
+	bool shared = has_waiting(shared_queue(llc)),
+	     avx = classifies() && has_waiting(avx_queue(llc));
+
+	if ((!shared && !avx) || !is_any_idle())
+		return;
+	if (shared)
+		rescue_from(shared_queue(llc));
+	if (avx && has_idle_of(ROLE_AVX))
+		rescue_from(avx_queue(llc));
+}
+
+/*
+ * Who is first in a queue for AVX cores that there may be no more is for any CPU once it has been
+ * due for long. Where all of them idle nobody would notice. Global, for the verifier.
+ */
+__noinline int wake_for_stranded(u64 id, u64 stranded_ns)
+{
+	struct task_struct *p;
+	s32 cpu;
+
+	bpf_rcu_read_lock();
+	p = __COMPAT_scx_bpf_dsq_peek(id);
+	if (p && is_somebody(stranded((s64)(p->scx.dsq_vtime - scx_bpf_now()), stranded_ns))) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu >= 0)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+static void look_for_stranded(const struct avx_policy *policy)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids)
+		if (has_waiting(avx_queue(cpu)))
+			wake_for_stranded(avx_queue(cpu), policy->stranded_ns);
+}
+
+#endif /* AVXSPEC_RESCUE_BPF_H */
