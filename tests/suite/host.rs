@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Result, bail, ensure};
 
 use super::Test;
+use super::hiding::costs::code_lines_added;
 use crate::ensure_eq;
 use crate::tools::mutants;
 use crate::vm::cache::{Cache, Key};
@@ -64,6 +65,11 @@ pub const TESTS: &[Test] = &[
         name: "host::lists_of_other_programs_are_read_right",
         budget_s: 1,
         body: lists_of_other_programs_are_read_right,
+    },
+    Test {
+        name: "host::each_line_of_code_that_a_series_adds_is_counted_once",
+        budget_s: 1,
+        body: each_line_of_code_that_a_series_adds_is_counted_once,
     },
     Test {
         name: "host::what_others_take_of_a_cpu_is_not_a_childs_own_time",
@@ -241,6 +247,23 @@ fn lists_of_other_programs_are_read_right() -> Result<()> {
         Some("kernel/x.c: unused variable 'y' [-Wunused-variable]".to_owned())
     );
     ensure_eq!(warning_in("  CC      kernel/warning.o"), None);
+    Ok(())
+}
+
+fn each_line_of_code_that_a_series_adds_is_counted_once() -> Result<()> {
+    let to = |path: &str, hunk: &str| format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n{hunk}");
+    let lines = |path, hunk| code_lines_added(&[to(path, hunk)]);
+    ensure_eq!(lines("a.c", "+\tif (a &&\n+\t    b)\n+\t  foo\n"), 3, "continuation lines");
+    ensure_eq!(lines("a.c", "+\n+/*\n+ * Why.\n+ */\n+// How.\n+x;\n"), 1, "comments");
+    ensure_eq!(lines("a.c", " /*\n+ * Why.\n  */\n+x;\n"), 1, "one that was there before");
+    ensure_eq!(lines("a.c", "-x;\n+x;\n+x;\n"), 2, "equal lines");
+    ensure_eq!(lines("arch/x86/Kconfig", "+config A\n+\thelp\n+\t  Why.\n"), 2, "help");
+    ensure_eq!(lines("MAINTAINERS", "+F:\ta.c\n"), 0);
+
+    let (add, replace) = (to("a.c", "+x;\n+y;\n"), to("a.c", "-x;\n+z;\n"));
+    ensure_eq!(code_lines_added(&[add.clone(), replace]), 2, "a line of the series replaced");
+    let elsewhere = to("b.c", "-x;\n+z;\n");
+    ensure_eq!(code_lines_added(&[add, elsewhere]), 3, "a line of another file replaced");
     Ok(())
 }
 
