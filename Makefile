@@ -72,6 +72,10 @@ CARGO_DEB := target/tools/bin/cargo-deb
 .PHONY: build run test check bench figures test-kernels soak fuzz fuzz-briefly fuzzer mutants \
 	install uninstall generated deb clean help dependencies requirements
 
+# What a target needs is listed in the order in which it has to be done, and cargo uses all
+# CPUs anyway.
+.NOTPARALLEL:
+
 build: requirements
 	cargo build --release --locked
 
