@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+use libbpf_rs::libbpf_sys::BPF_F_WRONLY;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 const MAP: &str = "/sys/fs/bpf/scx_avxspec_hints";
@@ -26,7 +27,9 @@ struct Hints {
 
 impl Hints {
     fn open() -> io::Result<Self> {
-        let map = MapHandle::from_pinned_path(MAP).map_err(io::Error::other)?;
+        // The right to write is enough.
+        let map = MapHandle::from_pinned_path_with_file_flags(MAP, BPF_F_WRONLY)
+            .map_err(io::Error::other)?;
         // SAFETY: neither call touches memory, and the result is a descriptor that nobody owns yet.
         let thread = unsafe {
             let fd = libc::syscall(libc::SYS_pidfd_open, libc::gettid(), libc::PIDFD_THREAD);
