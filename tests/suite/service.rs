@@ -43,6 +43,9 @@ fn systemd_starts_it_again() -> Result<()> {
              scx_avxspec check | grep 'runs already'
              inside grep CapEff /proc/$(main_process)/status | tr '\\t' ' '
              ls /sys/fs/bpf
+             # Another scheduler has its statistics beside this one's.
+             ls -d /run/scx/root/stats
+             mkdir /run/scx/other
 
              first=$(main_process)
              echo 0 >/sys/devices/system/cpu/cpu2/online
@@ -71,7 +74,8 @@ fn systemd_starts_it_again() -> Result<()> {
              ctl stop scx_avxspec || show_and_fail it does not stop
              is_disabled || show_and_fail the default scheduler is not back
              ctl show scx_avxspec --property Result
-             ls -d /run/scx_avxspec || echo no sockets are left",
+             ls -d /run/scx_avxspec || echo its directory is gone
+             [ ! -d /run/scx/other ] || echo that of all schedulers is not",
         ))
         .tolerates(FAIR_SERVER_UNDERFLOW)
         .limit(600)
@@ -84,12 +88,14 @@ fn systemd_starts_it_again() -> Result<()> {
         // CAP_PERFMON and CAP_BPF.
         "CapEff: 000000c000000000\n",
         "scx_avxspec_hints\n",
+        "/run/scx/root/stats\n",
         "restarts after a CPU went: 0, same process: yes\n",
         "restarts after SIGKILL: 1\n",
         "restarts after SIGSTOP: 2\n",
         "after SysRq S: inactive\n",
         "Result=success\n",
-        "no sockets are left\n",
+        "its directory is gone\n",
+        "that of all schedulers is not\n",
     ] {
         ensure!(output.contains(sign), "no {sign:?} in:\n{output}");
     }
