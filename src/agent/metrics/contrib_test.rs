@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::families::{self, Family};
+use crate::agent::policy::named;
 
 /// What is no metric, beside functions, which are followed by a parenthesis.
 const KEYWORDS: &[&str] = &["and", "or", "unless", "by", "without", "on", "ignoring", "bool"];
@@ -121,6 +122,15 @@ fn what_is_modelled_is_called_so() {
     }
     let lowered = families::all().iter().filter(|it| it.name.starts_with("avxspec_lowered"));
     assert!(lowered.map(|family| &family.help).all(|help| help.contains("modelled")));
+}
+
+#[test]
+fn alerts_leave_out_policies_that_there_are() {
+    let rules = read("contrib/prometheus/rules.yml");
+    let lists = rules.split("policy=~\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let names: Vec<&str> = lists.flat_map(|list| list.split('|')).collect();
+    assert!(names.contains(&"observe"), "{names:?}");
+    assert!(names.iter().all(|name| named::find(name).is_some()), "{names:?}");
 }
 
 #[test]
