@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# make        build the scheduler
+# make        build the scheduler, and what is installed beside it
 # make run    boot the patched kernel on an emulated AVX-512 machine and watch
 #             the scheduler at work
 # make test   everything: format, lints, unit tests, tests on real kernels
@@ -47,7 +47,7 @@ KERNELS := locks memory newest
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-PROGRAM ?= target/release/scx_avxspec
+PROGRAM ?= $(or $(CARGO_TARGET_DIR),target)/release/scx_avxspec
 GENERATED := target/generated
 
 # Read after the installation too, and laid out there as here: they link to each other.
@@ -69,14 +69,17 @@ docdir := $(DESTDIR)$(PREFIX)/share/doc/scx_avxspec
 CARGO_DEB_VERSION := 3.8.0
 CARGO_DEB := target/tools/bin/cargo-deb
 
-.PHONY: build run test check bench figures test-kernels soak fuzz fuzz-briefly fuzzer mutants \
-	install uninstall generated deb clean help dependencies requirements
+.PHONY: build program generated run test check bench figures test-kernels soak fuzz fuzz-briefly \
+	fuzzer mutants install uninstall deb clean help dependencies requirements
 
 # What a target needs is listed in the order in which it has to be done, and cargo uses all
 # CPUs anyway.
 .NOTPARALLEL:
 
-build: requirements
+# What is installed beside the program is made here as well, and belongs to who builds.
+build: program generated
+
+program: requirements
 	cargo build --release --locked
 
 run: dependencies requirements
@@ -132,8 +135,10 @@ mutants: dependencies requirements
 	$(RIG) prepare
 	$(RIG) mutants $(ONLY)
 
-# May be root's, who often has no cargo: so it builds nothing.
-install: generated
+# May be root's, who often has no cargo: so it builds nothing, and leaves nothing of root's here.
+install:
+	@test -x $(PROGRAM) && test -d $(GENERATED)/doc || { \
+		echo "$(PROGRAM) or $(GENERATED) is not there: run make first" >&2; exit 1; }
 	install -D -m 755 $(PROGRAM) $(bindir)/scx_avxspec
 	install -d $(unitdir)
 	sed 's|=/usr/bin/|=$(PREFIX)/bin/|' contrib/systemd/scx_avxspec.service \
@@ -159,7 +164,6 @@ uninstall:
 	rm -rf $(sharedir) $(docdir)
 
 generated:
-	@test -x $(PROGRAM) || { echo "$(PROGRAM) is not there: run make first" >&2; exit 1; }
 	rm -rf $(GENERATED)
 	$(PROGRAM) generate man --to $(GENERATED)/man
 	$(PROGRAM) generate completions --to $(GENERATED)/completions
@@ -170,7 +174,7 @@ generated:
 	find $(GENERATED)/doc -name '*.md' -exec \
 		sed -E -i 's,\[([^]]*)\]\((\.\./)*(src|tests)/[^)]*\),\1,g' {} +
 
-deb: build generated $(CARGO_DEB)
+deb: build $(CARGO_DEB)
 	PATH="$(CURDIR)/target/tools/bin:$$PATH" cargo deb --no-build --locked
 
 $(CARGO_DEB):

@@ -106,7 +106,18 @@ fn installed_and_uninstalled() -> Result<()> {
             program.display(),
             generated.path().display()
         );
+        let files_made = generated.path().join("generated");
+        if !files_made.exists() {
+            let refused = type_in(&format!("make install {places}"));
+            let why = refused.err().context("it installs what there is not")?.to_string();
+            ensure!(why.contains("is not there: run make first"), "{why}");
+            ensure_eq!(files_below(root.path())?, BTreeSet::new(), "of what was not made");
+            type_in(&format!("make generated {places}"))?;
+        }
+        let made = fs::metadata(&files_made)?.modified()?;
         type_in(&format!("make install {places}"))?;
+        // It may be root who installs, and somebody else who builds.
+        ensure!(fs::metadata(&files_made)?.modified()? == made, "made anew by install");
         let is_one_of_many = |file: &str| {
             file.starts_with(&format!("{prefix}/share/man/man8/scx_avxspec-"))
                 || file.ends_with(".patch")
@@ -128,6 +139,8 @@ fn installed_and_uninstalled() -> Result<()> {
         ensure_eq!(patches_of(&documents)?, patches_of(&in_repository(""))?, "patches");
         let unit = fs::read_to_string(below("lib/systemd/system/scx_avxspec.service"))?;
         ensure!(unit.contains(&format!("ExecStart=/{prefix}/bin/scx_avxspec ")), "{unit}");
+        // What is not of this project stays where it is.
+        ensure!(unit.contains("ExecStartPre=+/usr/bin/mkdir "), "{unit}");
         let said = text_of(Command::new(below("bin/scx_avxspec")).arg("--version"))?;
         ensure!(said.starts_with("scx_avxspec "), "{said}");
         type_in(&format!("make uninstall {places}"))?;
