@@ -91,7 +91,7 @@ impl Event {
         };
         if opened < 0 {
             let error = io::Error::last_os_error();
-            bail!("CPU {cpu} does not count {self}: {error}");
+            return Err(error).with_context(|| format!("CPU {cpu} does not count {self}"));
         }
         // SAFETY: the call has just made it, for nobody else.
         Ok(unsafe { OwnedFd::from_raw_fd(opened as i32) }.into())

@@ -2,10 +2,11 @@
 //! Which events tell of low clocks and of wide vectors, and which of them work here.
 
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::str::FromStr;
 
-use anyhow::{Context, Result, ensure};
-use tracing::debug;
+use anyhow::{Context, Error, Result, ensure};
+use tracing::{debug, warn};
 
 use super::event::{Count, Event, Group};
 use crate::agent::clocks::Clocks;
@@ -121,8 +122,16 @@ impl Source {
             clocks: configs.iter().map(|config| Event::new(pmu, *config)).collect(),
             wide_operations: None,
         };
-        let works = |tried: Result<()>| {
-            tried.inspect_err(|error| debug!("clocks are not told so: {error:#}")).is_ok()
+        let mut forbidden = None;
+        let mut works = |tried: Result<()>| match tried {
+            Ok(()) => true,
+            Err(error) => {
+                debug!("clocks are not told so: {error:#}");
+                if is_forbidden(&error) {
+                    forbidden.get_or_insert(error);
+                }
+                false
+            }
         };
         let by_licence = known.licences.then(|| of(CPU, &LICENCES));
         let by_clocks = of(MSR, &CLOCKS);
@@ -131,6 +140,13 @@ impl Source {
         best.wide_operations = known.wide_operations.map(|config| Event::new(CPU, config));
         if !works(best.try_wide_operations(cpu)) {
             best.wide_operations = None;
+        }
+        // Once, and not for each that was tried.
+        if let Some(error) = forbidden {
+            warn!(
+                "the CPUs' counters are forbidden to this process: {error:#}; where \
+                 kernel.perf_event_paranoid is above 2, set it to 2"
+            );
         }
         best
     }
@@ -188,9 +204,27 @@ impl Source {
     }
 }
 
+/// By the kernel or a container, whatever the CPU has.
+fn is_forbidden(error: &Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.any(|cause| cause.kind() == ErrorKind::PermissionDenied)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_forbidden_is_told_from_what_is_not_there() {
+        let failed_by = |code| {
+            let opened: Result<(), _> = Err(io::Error::from_raw_os_error(code));
+            opened.context("CPU 0 does not count cpu:0x728").context("on CPU 0").unwrap_err()
+        };
+        assert!(is_forbidden(&failed_by(libc::EACCES)));
+        assert!(is_forbidden(&failed_by(libc::EPERM)));
+        assert!(!is_forbidden(&failed_by(libc::ENOENT)));
+        assert!(!is_forbidden(&Error::msg("CPU 0 has msr:0x1,msr:0x2 that do not count")));
+    }
 
     #[test]
     fn events_are_named_by_who_counts_and_what() {

@@ -46,6 +46,10 @@ enum Counts {
     FloatsOfAmd,
 }
 
+/// Above this, kernels of Debian and Ubuntu let nobody count without CAP_SYS_ADMIN, which neither
+/// the unit nor the pod of contrib has. Linux itself knows nothing above it.
+const PARANOIA_MAX: i64 = 2;
+
 const AMD: &str = "AuthenticAMD";
 const ANY: std::ops::RangeInclusive<u32> = 0..=u32::MAX;
 
@@ -202,6 +206,18 @@ impl Cpu {
                 "rely on the modelled times of 'scx_avxspec status', which take no counters",
             ),
             [] => Finding::ok("counters", "the CPU counts, but nothing that tells of wide vectors"),
+            _ if self.paranoia > PARANOIA_MAX => Finding::note(
+                "counters",
+                format!(
+                    "the CPU counts wide vectors, but perf_event_paranoid is {}, where the \
+                     service's powers are not enough on kernels of Debian and Ubuntu",
+                    self.paranoia
+                ),
+                format!(
+                    "set it by 'sysctl kernel.perf_event_paranoid={PARANOIA_MAX}', and in \
+                     /etc/sysctl.d to keep it so, then start the service anew"
+                ),
+            ),
             _ if self.paranoia > 0 => Finding::note(
                 "counters",
                 format!(
@@ -258,6 +274,23 @@ mod tests {
         assert_eq!(licence_drop(""), 256);
         let of = |model| Generation::in_text(&text(model)).unwrap().loss;
         assert!(of(85) == Loss::Much && of(126) == Loss::Little && of(143) == Loss::Hardly);
+    }
+
+    #[test]
+    fn paranoia_that_the_service_has_no_power_over_is_told() {
+        let counters = |paranoia| {
+            let generation = Generation::of(INTEL, 6, 85, 4);
+            Cpu { name: String::new(), generation, has_counters: true, paranoia }.counters()
+        };
+        for paranoia in [3, 4] {
+            let finding = counters(paranoia);
+            assert!(finding.says.contains(&format!("perf_event_paranoid is {paranoia}, where")));
+            assert!(finding.advice.unwrap().contains("sysctl kernel.perf_event_paranoid=2"));
+        }
+        for paranoia in [1, 2] {
+            assert!(counters(paranoia).says.contains("for root only"));
+        }
+        assert!(counters(0).advice.is_none() && counters(-1).advice.is_none());
     }
 
     /// As perf of Linux 6.12 knows them, in tools/perf/pmu-events/arch/x86, as far as they matter here.
