@@ -35,18 +35,26 @@ pub fn listen(skel: &mut OpenBpfSkel<'_>) -> Result<()> {
     variables.hints_given = is_there || !is_told;
 
     if is_there {
-        let map = MapHandle::from_pinned_path(place);
-        let is_ours = map.is_ok_and(|map| {
-            map.map_type() == MapType::TaskStorage
-                && map.value_size() as usize == size_of::<avx_hint>()
-        });
-        ensure!(is_ours, "{PLACE} is no map of hints: remove it");
+        is_map_of_hints(MapHandle::from_pinned_path(place))?;
     }
     if place.parent().is_some_and(is_bpf_fs) {
         skel.maps.hints.set_pin_path(place).context("cannot name the map of hints")?;
     } else {
         warn!("no file system for BPF objects is mounted: threads cannot say what their work is");
     }
+    Ok(())
+}
+
+/// Somebody may have given it to another user, and the service has no power over others' files.
+fn is_map_of_hints(opened: libbpf_rs::Result<MapHandle>) -> Result<()> {
+    let map = opened.with_context(|| {
+        format!("cannot open {PLACE}: let root read and write it, or remove it")
+    })?;
+    ensure!(
+        map.map_type() == MapType::TaskStorage
+            && map.value_size() as usize == size_of::<avx_hint>(),
+        "{PLACE} is no map of hints: remove it"
+    );
     Ok(())
 }
 
@@ -62,4 +70,17 @@ fn is_bpf_fs(path: &Path) -> bool {
         found.assume_init()
     };
     found.f_type == BPF_FS_MAGIC
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_map_cannot_be_opened_is_told() {
+        let error = is_map_of_hints(Err(libbpf_rs::Error::from_raw_os_error(libc::EACCES)));
+        let text = format!("{:#}", error.unwrap_err());
+        assert!(text.contains("Permission denied") && text.contains("or remove it"), "{text}");
+        assert!(!text.contains("is no map of hints"), "{text}");
+    }
 }
