@@ -31,11 +31,13 @@ pub struct Outcome {
     pub scalar_cores: ClassShares,
     pub avx_class: ClassShares,
     /// For each phase but the first: milliseconds until the number of AVX cores stays within one
-    /// of what it is at the end of the phase.
-    pub settle_ms: Vec<f64>,
+    /// of what it is at the end of the phase, or nothing where that is so from the beginning.
+    pub settle_ms: Vec<Option<f64>>,
     pub groups: Vec<GroupOutcome>,
     /// When, in milliseconds, there were how many.
     pub avx_cores_over_time: Vec<(f64, u32)>,
+    /// When, in milliseconds, CPUs had changed their role how often.
+    pub role_changes_over_time: Vec<(f64, u64)>,
     /// The whole of the run, and the end of it.
     pub timelines: [Strip; 2],
     /// Of the time that threads ran which never needed a licence, less what they lost to those of
@@ -79,7 +81,7 @@ impl Outcome {
             latency_us: records.first().and_then(|record| record.borrow().latency.latency()),
             busy_share: watch.ran as f64 / cpu_ns as f64,
             avx_cores: watch.avx_cores.last().map_or(0, |(_, nr)| *nr),
-            role_changes: watch.role_changes,
+            role_changes: watch.role_changes.last().map_or(0, |(_, nr)| *nr),
             migrations_per_request: watch.moves as f64 / done.max(1) as f64,
             wide_on_scalar_share: if wide > 0.0 { watch.scalar.wide / wide } else { 0.0 },
             scalar_cores: shares(&watch.scalar),
@@ -92,16 +94,17 @@ impl Outcome {
                     latency_us: record.borrow().latency.latency(),
                 })
                 .collect(),
-            avx_cores_over_time: watch
-                .avx_cores
-                .iter()
-                .map(|(ns, nr)| (*ns as f64 / 1e6, *nr))
-                .collect(),
+            avx_cores_over_time: in_ms(&watch.avx_cores),
+            role_changes_over_time: in_ms(&watch.role_changes),
             estimate_error: watch.estimate_error,
             events: watch.events,
             timelines: watch.into_strips(),
         }
     }
+}
+
+fn in_ms<T: Copy>(course: &[(u64, T)]) -> Vec<(f64, T)> {
+    course.iter().map(|(ns, it)| (*ns as f64 / 1e6, *it)).collect()
 }
 
 fn shares(class: &Class) -> ClassShares {
@@ -128,21 +131,21 @@ fn mean_and_interval(sums: &[f64], ns: f64) -> (f64, [f64; 2]) {
 }
 
 /// By when the number of AVX cores changed to what.
-fn settle_times(phases: &[u64], changes: &[(u64, u32)], end: u64) -> Vec<f64> {
+fn settle_times(phases: &[u64], changes: &[(u64, u32)], end: u64) -> Vec<Option<f64>> {
     let ends = phases.iter().skip(1).copied().chain([end]);
     let within = phases.iter().copied().zip(ends).skip(1).filter(|(begin, _)| *begin < end);
     within
-        .map(|(begin, until)| settled_after(changes, begin, until.min(end)) as f64 / 1e6)
+        .map(|(begin, until)| Some(settled_after(changes, begin, until.min(end))? as f64 / 1e6))
         .collect()
 }
 
-fn settled_after(changes: &[(u64, u32)], begin: u64, end: u64) -> u64 {
+fn settled_after(changes: &[(u64, u32)], begin: u64, end: u64) -> Option<u64> {
     let until_end = || changes.iter().take_while(|(at, _)| *at <= end);
     let last = until_end().last().map_or(0, |(_, nr)| *nr);
     let was_far = |two: &[(u64, u32)]| two[0].1.abs_diff(last) > 1;
     let seen: Vec<(u64, u32)> = until_end().copied().collect();
     let settled = seen.windows(2).filter(|two| was_far(two)).map(|two| two[1].0).max();
-    settled.unwrap_or(0).saturating_sub(begin)
+    settled?.checked_sub(begin)
 }
 
 #[cfg(test)]
@@ -152,11 +155,18 @@ mod tests {
     #[test]
     fn it_settles_when_it_stays_within_one_of_the_end() {
         let changes = [(0, 0), (110, 2), (120, 7), (130, 5), (190, 6), (205, 3), (230, 1)];
-        assert_eq!(settled_after(&changes, 100, 200), 20);
-        assert_eq!(settled_after(&changes, 200, 300), 30);
-        assert_eq!(settled_after(&changes[..1], 100, 200), 0);
+        assert_eq!(settled_after(&changes, 100, 200), Some(20));
+        assert_eq!(settled_after(&changes, 200, 300), Some(30));
         let phases = [0, 100, 200, 400];
-        assert_eq!(settle_times(&phases, &changes, 300), [20.0 / 1e6, 30.0 / 1e6]);
+        assert_eq!(settle_times(&phases, &changes, 300), [Some(20.0 / 1e6), Some(30.0 / 1e6)]);
+    }
+
+    #[test]
+    fn who_does_not_follow_does_not_settle() {
+        let changes = [(0, 0), (110, 4), (130, 5)];
+        assert_eq!(settled_after(&changes[..1], 100, 200), None);
+        assert_eq!(settled_after(&changes, 200, 300), None);
+        assert_eq!(settle_times(&[0, 100, 200], &changes, 300), [Some(10.0 / 1e6), None]);
     }
 
     #[test]

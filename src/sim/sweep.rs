@@ -32,8 +32,9 @@ pub struct Spread {
     pub p5: f64,
     /// In the order of the draws.
     pub relative: Vec<f64>,
-    /// The longest of each draw, in which the load changes.
-    pub settle_ms: Vec<f64>,
+    /// The longest of each draw, in which the load changes; nothing where some change of the load
+    /// did not make the number of AVX cores another one.
+    pub settle_ms: Vec<Option<f64>>,
 }
 
 /// Of comparisons of the same policies.
@@ -50,14 +51,20 @@ pub fn spreads(comparisons: &[Comparison]) -> Vec<Spread> {
             median: percentile(&relative, 0.5),
             p5: percentile(&relative, 0.05),
             relative,
-            settle_ms: comparisons.iter().filter_map(|it| longest(it.outcomes.get(n)?)).collect(),
+            settle_ms: comparisons
+                .iter()
+                .filter_map(|comparison| comparison.outcomes.get(n))
+                .filter(|outcome| !outcome.settle_ms.is_empty())
+                .map(longest)
+                .collect(),
         }
     };
     first.iter().enumerate().map(spread).collect()
 }
 
 fn longest(outcome: &Outcome) -> Option<f64> {
-    outcome.settle_ms.iter().copied().max_by(f64::total_cmp)
+    let all: Option<Vec<f64>> = outcome.settle_ms.iter().copied().collect();
+    all?.into_iter().max_by(f64::total_cmp)
 }
 
 /// The one that so many are below.

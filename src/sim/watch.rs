@@ -75,7 +75,9 @@ pub struct Watch {
     pub avx: Class,
     /// When how many CPUs became AVX cores, by the time measured.
     pub avx_cores: Vec<(u64, u32)>,
-    pub role_changes: u64,
+    /// When CPUs had changed their role how often, likewise.
+    pub role_changes: Vec<(u64, u64)>,
+    roles_changed_before: u64,
     pub moves: u64,
     pub ran: u64,
     pub events: u64,
@@ -113,7 +115,8 @@ impl Watch {
             scalar: Class::default(),
             avx: Class::default(),
             avx_cores: vec![(0, engine.kernel().nr_avx_cores())],
-            role_changes: role_changes(engine),
+            role_changes: vec![(0, 0)],
+            roles_changed_before: role_changes(engine),
             moves: engine.moves(),
             ran: engine.ran(),
             events: engine.nr_events(),
@@ -144,10 +147,9 @@ impl Watch {
             }
         }
         self.before = sample;
-        let nr_avx = engine.kernel().nr_avx_cores();
-        if self.avx_cores.last().is_none_or(|(_, last)| *last != nr_avx) {
-            self.avx_cores.push((self.now - self.begin, nr_avx));
-        }
+        let at = self.now - self.begin;
+        note(&mut self.avx_cores, at, engine.kernel().nr_avx_cores());
+        note(&mut self.role_changes, at, role_changes(engine) - self.roles_changed_before);
         let batch = self.work.len() as u64;
         if (self.now - self.begin) * BATCHES >= (self.end - self.begin) * batch {
             self.work.push(work_of(records));
@@ -159,7 +161,6 @@ impl Watch {
 
     /// From sums to differences.
     fn finish(&mut self, engine: &Engine<Modelled>, records: &[SharedRecord]) {
-        self.role_changes = role_changes(engine) - self.role_changes;
         self.moves = engine.moves() - self.moves;
         self.ran = engine.ran() - self.ran;
         self.events = engine.nr_events() - self.events;
@@ -205,6 +206,13 @@ fn wide(work: &Work) -> f64 {
 
 fn work_of(records: &[SharedRecord]) -> f64 {
     records.iter().map(|record| record.borrow().work).sum()
+}
+
+/// If it is another one than before.
+fn note<T: PartialEq>(course: &mut Vec<(u64, T)>, at: u64, now: T) {
+    if course.last().is_none_or(|(_, last)| *last != now) {
+        course.push((at, now));
+    }
 }
 
 fn role_changes(engine: &Engine<Modelled>) -> u64 {

@@ -365,8 +365,8 @@ fn most(all: Vec<f64>) -> f64 {
 /// The longest after any step of the load.
 fn step_settle_ms() -> Result<f64> {
     let comparison = sim(&["run", "steps"])?;
-    let times = outcome(&comparison, "default")?["settle_ms"].as_array().context("no steps")?;
-    times.iter().filter_map(Value::as_f64).max_by(f64::total_cmp).context("no step was seen")
+    let times = numbers(&outcome(&comparison, "default")?["settle_ms"])?;
+    times.into_iter().max_by(f64::total_cmp).context("no step was seen")
 }
 
 /// Of all workloads the one where the default policy is the farthest from it.
@@ -419,15 +419,16 @@ fn least(ratios: Vec<f64>) -> Result<f64> {
 /// How often a CPU changes its role once the policy has learnt what there is to learn, under any
 /// full load.
 fn role_changes() -> Result<f64> {
-    let mut most = 0;
+    let mut most = 0.0;
     for workload in FULL_LOAD {
         let found = sim(&["run", workload, "--policy=default", "--seconds=40"])?;
-        let sizes = outcome(&found, "default")?["avx_cores_over_time"].as_array().cloned();
-        let sizes = sizes.context("there is no course of AVX cores")?;
-        let is_late = |it: &&Value| it[0].as_f64().is_some_and(|ms| ms >= 30_000.0);
-        most = most.max(sizes.iter().filter(is_late).count());
+        let course = outcome(&found, "default")?["role_changes_over_time"].as_array().cloned();
+        let course = course.context("changes are not counted")?;
+        let is_early = |it: &&Value| it[0].as_f64().is_some_and(|ms| ms < 30_000.0);
+        let nr = |it: Option<&Value>| it.and_then(|it| it[1].as_f64()).context("none are counted");
+        most = f64::max(most, nr(course.last())? - nr(course.iter().rfind(is_early))?);
     }
-    Ok(most as f64)
+    Ok(most)
 }
 
 /// Of CPUs, where AVX cores follow their use.

@@ -137,8 +137,11 @@ pub struct Results {
 
 impl Results {
     /// The file that `kind` of measurement ("bench", "soak") leaves behind.
+    /// Below the directory that the environment names, or else where `make figures` looks.
     pub fn path(kind: &str) -> PathBuf {
-        in_repository(&format!("target/{kind}/results.json"))
+        let dir = std::env::var_os("RIG_RESULTS");
+        let dir = dir.map_or_else(|| in_repository("target"), PathBuf::from);
+        dir.join(kind).join("results.json")
     }
 
     /// What was measured before; nothing is a good answer.
@@ -159,16 +162,14 @@ impl Results {
         self.figures.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
-    /// Adds fresh figures to those that `kind` of measurement left before;
-    /// returns the file.
-    pub fn record(kind: &str, mut fresh: Vec<Figure>) -> Result<PathBuf> {
-        let now = Circumstances::now()?;
-        fresh.iter_mut().for_each(|figure| figure.circumstances = now.clone());
+    /// Adds a fresh figure to those that `kind` of measurement left before: each at once, so that
+    /// none is lost with one that comes later.
+    pub fn record(kind: &str, mut fresh: Figure) -> Result<()> {
+        fresh.circumstances = Circumstances::now()?;
         let path = Self::path(kind);
         let mut results = Self::load(&path)?;
-        results.merge(fresh);
-        results.save(&path)?;
-        Ok(path)
+        results.merge(vec![fresh]);
+        results.save(&path)
     }
 
     pub fn save(&self, path: &Path) -> Result<()> {

@@ -102,7 +102,7 @@ fn runs(arguments: &Arguments) -> Vec<Run> {
 }
 
 pub fn soak(arguments: &Arguments) -> Result<ExitCode> {
-    let mut fresh = Vec::new();
+    let mut all_good = true;
     for Run { name, unit, bar, run } in runs(arguments) {
         if !name.starts_with(&arguments.only) {
             continue;
@@ -116,10 +116,9 @@ pub fn soak(arguments: &Arguments) -> Result<ExitCode> {
             figure.bar,
             figure.verdict
         );
-        fresh.push(figure);
+        all_good &= figure.verdict == "ok";
+        Results::record("soak", figure)?;
     }
-    let all_good = fresh.iter().all(|figure| figure.verdict == "ok");
-    Results::record("soak", fresh)?;
     Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -2,7 +2,7 @@
 //! What clients may do to the control socket, by mistake or not.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -49,7 +49,9 @@ impl Echo {
     }
 
     fn connect(&self) -> UnixStream {
-        UnixStream::connect(&self.path).unwrap()
+        let stream = UnixStream::connect(&self.path).unwrap();
+        stream.set_read_timeout(Some(FOR_EVER)).unwrap();
+        stream
     }
 
     fn say(&self, text: &[u8]) -> String {
@@ -65,9 +67,14 @@ impl Echo {
     }
 }
 
+/// What has not come by then does not.
+const FOR_EVER: Duration = Duration::from_secs(60);
+
 fn hear(stream: &mut UnixStream) -> String {
     let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
+    // The server may have heard enough before the end.
+    let heard = stream.read_to_end(&mut answer);
+    assert!(!heard.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "not cut off");
     String::from_utf8(answer).unwrap()
 }
 
@@ -119,7 +126,7 @@ fn half_a_request_holds_up_nobody_and_is_cut_off() {
     // They are not cut off yet, so that nobody can have waited for that.
     halves[0].set_nonblocking(true).unwrap();
     let heard = halves[0].read(&mut [0; 1]);
-    assert!(heard.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+    assert!(heard.is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
     halves[0].set_nonblocking(false).unwrap();
     for half in &mut halves {
         assert!(hear(half).contains("it took too long"));
@@ -188,7 +195,9 @@ fn the_one_too_many_is_told_and_a_seat_that_is_left_is_free() {
 
 /// Who left is gone a moment later.
 fn wait_until(condition: impl Fn() -> bool) {
+    let begun = Instant::now();
     while !condition() {
+        assert!(begun.elapsed() < FOR_EVER, "that does not come");
         thread::sleep(Duration::from_millis(10));
     }
 }

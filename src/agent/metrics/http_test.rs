@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::http;
 use super::snapshot::Snapshot;
@@ -26,9 +26,12 @@ fn answer_all(exporter: &Exporter) {
     }
 }
 
+/// What has not come by then does not.
+const FOR_EVER: Duration = Duration::from_secs(60);
+
 fn connect(server: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(server).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(FOR_EVER)).unwrap();
     stream
 }
 
@@ -188,7 +191,9 @@ fn more_than_there_is_room_for_are_told_to_come_back() {
 
 /// Who left is gone a moment later.
 fn wait_until(condition: impl Fn() -> bool) {
+    let begun = Instant::now();
     while !condition() {
+        assert!(begun.elapsed() < FOR_EVER, "that does not come");
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -163,7 +163,11 @@ fn numbers(comparison: &Comparison) -> String {
     let number = |it: Option<f64>| it.map_or("-".to_owned(), |it| format!("{it:.4}"));
     let percent = |share: f64| format!("{:.2}", 100.0 * share);
     let result = |it: &Outcome| {
-        let settle: Vec<String> = it.settle_ms.iter().map(|ms| format!("{ms:.0}")).collect();
+        let settle: Vec<String> = it
+            .settle_ms
+            .iter()
+            .map(|ms| ms.map_or("-".to_owned(), |ms| format!("{ms:.0}")))
+            .collect();
         vec![
             it.variant.clone(),
             format!("{:.3}", it.work),

@@ -58,7 +58,10 @@ fn scraped(machine: Qemu) -> Result<Counts> {
              start_scheduler --force
              metrics >/tmp/metrics || fail no metrics
              ran=$(ran) now=$(now)
-             for n in $(seq {SCRAPES}); do sleep 1; metrics >/tmp/metrics; done
+             for n in $(seq {SCRAPES}); do
+                 sleep 1
+                 metrics >/tmp/metrics || fail no metrics
+             done
              echo ran_ns=$(($(ran) - ran))
              echo elapsed_ns=$(($(now) - now))
              awk '/^VmRSS/ {{ print \"rss_kb=\" $2 }}' /proc/$scheduler/status
