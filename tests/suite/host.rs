@@ -10,6 +10,7 @@ use anyhow::{Result, bail, ensure};
 
 use super::Test;
 use super::hiding::costs::code_lines_added;
+use super::recovery::{ERROR, STALL};
 use crate::ensure_eq;
 use crate::tools::mutants;
 use crate::vm::cache::{Cache, Key};
@@ -216,7 +217,17 @@ fn trouble_is_told_from_chatter() -> Result<()> {
         ("[   12.345678][    T1] BUG: scheduling while atomic", true),
         ("[    3.1] Oops: 0000 [#1] PREEMPT SMP", true),
         ("[   99.0] INFO: task x:1 blocked for more than 120 s", true),
-        ("[    0.1] sched_ext: BPF scheduler enabled", false),
+        ("[    9.1] unchecked MSR access error: RDMSR from 0x1b0 at rIP: 0x1 (f+0x1/0x2)", true),
+        ("[    9.2] sched_ext: BPF scheduler \"avxspec\" disabled (runnable task stall)", true),
+        ("[    9.2] sched_ext: BPF scheduler \"avxspec\" disabled (scx_bpf_error)", true),
+        ("[    9.2] sched_ext: BPF sub-scheduler \"x\" disabled (runtime error)", true),
+        ("[    9.2] sched_ext: BPF scheduler \"x\" disabled (disabled by sysrq-S)", false),
+        ("[    9.2] sched_ext: BPF scheduler \"x\" disabled (unregistered from user space)", false),
+        (
+            "[    9.2] sched_ext: BPF scheduler \"x\" disabled (unregistered from the main kernel)",
+            false,
+        ),
+        ("[    0.1] sched_ext: BPF scheduler \"avxspec\" enabled", false),
         ("WARNING: said by a program, not by the kernel", false),
         ("[    3.2] rig: WARNING: command 000 ended at 3.1", false),
     ] {
@@ -226,6 +237,9 @@ fn trouble_is_told_from_chatter() -> Result<()> {
     let warning = "[    1.5] WARNING: CPU: 0 PID: 1 at kernel/x.c:1 f+0x1/0x2\n";
     ensure_eq!(trouble_in(warning, &["kernel/x.c:1 "]), None);
     ensure!(trouble_in(warning, &["kernel/x.c:12 "]).is_some());
+    let stall = "[    9.2] sched_ext: BPF scheduler \"x\" disabled (runnable task stall)\n";
+    ensure_eq!(trouble_in(stall, &[STALL]), None);
+    ensure!(trouble_in(stall, &[ERROR]).is_some());
     ensure_eq!(time_of("x\n[    2.8] rig: ready at 2.75\ny", "ready"), Some(2.75));
     ensure_eq!(time_of("rig: ready at", "ready"), None);
     Ok(())

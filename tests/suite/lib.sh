@@ -34,19 +34,24 @@ is_disabled() {
 start_scheduler() {
 	scx_avxspec "$@" >/tmp/scheduler.out 2>/tmp/scheduler.err &
 	scheduler=$!
-	wait_until 60 is_enabled || {
-		cat /tmp/scheduler.out /tmp/scheduler.err >&2
-		fail "the scheduler did not come up"
-	}
+	wait_until 60 is_enabled || fail_with_its_words "the scheduler did not come up"
 }
 
-# stop_scheduler: asks as ^C does; its status is in $status.
+# stop_scheduler: asks as ^C does. Until then the kernel must have used it, and
+# it has to end without an error: its status is in $status.
 stop_scheduler() {
+	is_enabled || fail_with_its_words "it was ejected"
 	kill -INT "$scheduler"
 	wait "$scheduler"
-	# shellcheck disable=SC2034
 	status=$?
+	[ $status = 0 ] || fail_with_its_words "it ended with status $status"
 	wait_until 30 is_disabled || fail "the kernel still has the scheduler"
+}
+
+# What it said is nowhere if a test started it in its own way.
+fail_with_its_words() {
+	cat /tmp/scheduler.out /tmp/scheduler.err >&2
+	fail "$*"
 }
 
 # busy_loops N: N processes that never sleep, their ids in $loops.

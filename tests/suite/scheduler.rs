@@ -133,7 +133,8 @@ fn shares_follow_weights() -> Result<()> {
              sleep 1
              n=$(cpu_ns $normal); l=$(cpu_ns $lesser)
              sleep 4
-             echo $(($(cpu_ns $normal) - n)) $(($(cpu_ns $lesser) - l))",
+             echo $(($(cpu_ns $normal) - n)) $(($(cpu_ns $lesser) - l))
+             stop_scheduler",
         ))
         .limit(400)
         .boot()?;
@@ -163,7 +164,8 @@ fn no_cpu_idles_beside_waiting_work() -> Result<()> {
              sleep 4
              after=$(for pid in $confined $loops; do cpu_ns $pid; done)
              echo $(($(idle) - i)) $(($(total) - t))
-             echo $before; echo $after",
+             echo $before; echo $after
+             stop_scheduler",
         ))
         .limit(400)
         .boot()?;
@@ -194,7 +196,8 @@ fn no_cache_is_slower_than_another() -> Result<()> {
              sleep 1
              echo $(for pid in $loops; do cpu_ns $pid; done)
              sleep 4
-             echo $(for pid in $loops; do cpu_ns $pid; done)",
+             echo $(for pid in $loops; do cpu_ns $pid; done)
+             stop_scheduler",
         ))
         .limit(400)
         .boot()?;
@@ -218,7 +221,8 @@ fn a_pinned_task_gets_its_share() -> Result<()> {
              sleep 1
              p=$(cpu_ns $pinned)
              sleep 4
-             echo $(($(cpu_ns $pinned) - p))",
+             echo $(($(cpu_ns $pinned) - p))
+             stop_scheduler",
         ))
         .limit(400)
         .boot()?;

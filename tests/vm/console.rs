@@ -9,7 +9,7 @@ use anyhow::Result;
 
 /// What a kernel says when something is broken in it. The scheduler under test
 /// is never an excuse: each of these fails the test.
-const TROUBLE: [&str; 12] = [
+const TROUBLE: [&str; 13] = [
     "Kernel panic - not syncing",
     "BUG: ",
     "Oops: ",
@@ -22,7 +22,12 @@ const TROUBLE: [&str; 12] = [
     "blocked for more than",
     "Unable to mount root",
     "double fault",
+    "unchecked MSR access error",
 ];
+
+/// The reasons with which a scheduler goes because somebody wanted it to. It goes with any other
+/// one because the kernel did.
+const ORDERLY_ENDS: [&str; 2] = ["unregistered from ", "disabled by sysrq-S"];
 
 /// The first whole line of `log` that a healthy kernel does not print, but for
 /// those that contain one of `tolerated`: what is still being written may yet
@@ -32,9 +37,16 @@ pub fn trouble_in<'a>(log: &'a str, tolerated: &[&str]) -> Option<&'a str> {
     whole.lines().find(|line| {
         is_kernel_message(line)
             && !line.contains("] rig: ")
-            && TROUBLE.iter().any(|sign| line.contains(sign))
+            && (TROUBLE.iter().any(|sign| line.contains(sign)) || is_ejection(line))
             && !tolerated.iter().any(|known| line.contains(known))
     })
+}
+
+/// A line `sched_ext: BPF scheduler "name" disabled (reason)`.
+fn is_ejection(line: &str) -> bool {
+    let end =
+        line.split_once("sched_ext: BPF ").and_then(|(_, end)| end.split_once("\" disabled ("));
+    end.is_some_and(|(_, reason)| !ORDERLY_ENDS.iter().any(|start| reason.starts_with(start)))
 }
 
 /// Kernel messages begin with their time: "[    1.234567] ". What programs

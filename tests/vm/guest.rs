@@ -115,8 +115,8 @@ impl Guest {
         self
     }
 
-    /// A known bug of the kernel's own, by words of its warning: it does not
-    /// fail the test.
+    /// A known bug of the kernel's own, by words of its warning, or an ejection
+    /// that the test is about: it does not fail the test.
     pub fn tolerates(mut self, words: &'static str) -> Self {
         self.tolerated.push(words);
         self

@@ -82,7 +82,11 @@ fn told_on_a_stock_kernel() -> Result<()> {
     ensure!(cores == 2 && (10..=30).contains(&work) && most > 5, "{prospect:?}");
 
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
-        .command(&script("start_scheduler --policy observe --force; scx_avxspec status"))
+        .command(&script(
+            "start_scheduler --policy observe --force
+             scx_avxspec status
+             stop_scheduler",
+        ))
         .boot()?;
     let told = outcome.stdout(0)?;
     ensure!(told.contains("not known whether they pay: no thread says that"), "{told}");

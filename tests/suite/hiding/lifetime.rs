@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 
 use super::{forcing_guest, judge, test_program};
 use crate::suite::counts::counts_of;
-use crate::suite::recovery::compile_ejector;
+use crate::suite::recovery::{ERROR, STALL, compile_ejector};
 use crate::suite::{Test, script};
 use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository};
 
@@ -75,6 +75,8 @@ fn ends_of_a_scheduler() -> Result<()> {
         .release("trixie")
         .package("bpftool")
         .file("/eject.o", &compile_ejector()?)
+        .tolerates(ERROR)
+        .tolerates(STALL)
         .command(&hiding_script(
             "bpftool prog loadall /eject.o /sys/fs/bpf/eject autoattach || fail cannot load
              spinners run & run=$!
