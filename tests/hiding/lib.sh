@@ -23,14 +23,19 @@ stop_forcing() {
 	wait_until 30 is_disabled || fail "the kernel still has the scheduler of the tests"
 }
 
-# spinners_see XCR0: all spinners that run read this now.
-spinners_see() {
-	! spinners show | grep -qv "=$1\$"
+# each_cpu_is FILE PATTERN: it has one line for each CPU, and all of them match.
+each_cpu_is() {
+	[ "$(wc -l <"$1")" -eq "$(nproc --all)" ] && [ "$(grep -c "$2" "$1")" -eq "$(nproc --all)" ]
 }
 
-# spinner_sees CPU XCR0: the spinner of that CPU reads this now.
+# spinners_see XCR0: all spinners run, and read this now.
+spinners_see() {
+	spinners show >/tmp/seen && each_cpu_is /tmp/seen "=$1\$"
+}
+
+# spinner_sees CPU XCR0: all spinners run, and that of this CPU reads this now.
 spinner_sees() {
-	spinners show | grep -q "^cpu$1=$2\$"
+	spinners show >/tmp/seen && grep -q "^cpu$1=$2\$" /tmp/seen
 }
 
 # look_at_cpus: what is missing of each CPU's XCR0 now, for what follows.
@@ -41,14 +46,15 @@ look_at_cpus() {
 # Each CPU's XCR0 lacks what the kernel believes it to lack, and nothing else.
 cpus_are_consistent() {
 	look_at_cpus
-	sed 's/.*xcr0=\(.*\) hidden=\(.*\)/\1 \2/' /tmp/cpus | while read -r xcr0 hidden; do
-		[ $((xcr0)) -eq $((0xe7 & ~hidden)) ] || echo wrong
-	done | grep -q wrong && return 1
-	return 0
+	each_cpu_is /tmp/cpus ' xcr0=0x.* hidden=0x' || return 1
+	sed 's/.*xcr0=\(.*\) hidden=\(.*\)/\1 \2/' /tmp/cpus >/tmp/views
+	while read -r xcr0 hidden; do
+		[ $((xcr0)) -eq $((0xe7 & ~hidden)) ] || return 1
+	done </tmp/views
 }
 
 # No CPU lacks anything.
 cpus_are_full() {
 	look_at_cpus
-	! grep -qv 'xcr0=0xe7 hidden=0x0$' /tmp/cpus
+	each_cpu_is /tmp/cpus 'xcr0=0xe7 hidden=0x0$'
 }
