@@ -225,8 +225,12 @@ fn they_go_on_when_a_cpu_goes() -> Result<()> {
              chmod o+w /sys/fs/bpf/scx_avxspec_hints
              scx_avxspec events --follow --json >/tmp/events & follower=$!
              wait_until 30 grep -q '\"policy\"' /tmp/events || fail nothing is told
-             echo 0 >/sys/devices/system/cpu/cpu1/online
-             wait_until 60 grep -q '\"loaded\"' /tmp/events || fail not loaded anew
+             # told_of_loads N: of at least so many.
+             told_of_loads() { [ $(grep -c '\"loaded\"' /tmp/events) -ge $1 ]; }
+             set_cpu 1 0
+             wait_until 60 told_of_loads 1 || fail not loaded anew when it goes
+             set_cpu 1 1
+             wait_until 60 told_of_loads 2 || fail not loaded anew when it comes back
              hinted 3 >&2
              wait_until 30 grep -q '\"ended\"' /tmp/events || fail nothing is told any more
              kill $follower
@@ -240,7 +244,7 @@ fn they_go_on_when_a_cpu_goes() -> Result<()> {
     let counts = counts_of(&outcome, 0)?;
     ensure_eq!((counts["refused"], counts["status"]), (1, 0));
     let events = events_in(&outcome, "/tmp/events")?;
-    let loaded = events.iter().position(|it| it.kind == "loaded").context("not loaded anew")?;
+    let loaded = events.iter().rposition(|it| it.kind == "loaded").context("not loaded anew")?;
     let after = &events[loaded..];
     let began = after.iter().find(|it| it.kind == "began").context("nothing began")?;
     ensure_eq!((began.why.as_str(), began.comm.as_deref()), ("hint", Some("hinted")));

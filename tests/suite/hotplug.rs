@@ -21,15 +21,13 @@ pub const FAIR_SERVER_UNDERFLOW: &str = "at kernel/sched/deadline.c:265 ";
 pub fn rounds(count: u32) -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .command(&script(&format!(
-            "sequence() {{ cat $sched_ext/enable_seq; }}
-             is_newer_than() {{ is_enabled && [ $(sequence) -gt $1 ]; }}
-             start_scheduler
+            "start_scheduler
              busy_loops 8
              for round in $(seq {count}); do
                  for state in 0 1; do
-                     before=$(sequence)
-                     echo $state >/sys/devices/system/cpu/cpu2/online
-                     wait_until 60 is_newer_than $before || fail no restart after cpu2 $state
+                     before=$(loads)
+                     set_cpu 2 $state
+                     wait_until 60 is_loaded_since $before || fail no restart after cpu2 $state
                      all_progress $loops
                      grep -q 'ext.enabled.*1' /proc/$$/sched || fail not scheduled by it
                  done

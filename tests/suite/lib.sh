@@ -37,6 +37,16 @@ start_scheduler() {
 	wait_until 60 is_enabled || fail_with_its_words "the scheduler did not come up"
 }
 
+# loads: how many times the kernel has got a scheduler.
+loads() {
+	cat $sched_ext/enable_seq
+}
+
+# is_loaded_since LOADS: it has got one again, and uses it.
+is_loaded_since() {
+	is_enabled && [ "$(loads)" -gt "$1" ]
+}
+
 # stop_scheduler: asks as ^C does. Until then the kernel must have used it, and
 # it has to end without an error: its status is in $status.
 stop_scheduler() {
@@ -52,6 +62,13 @@ stop_scheduler() {
 fail_with_its_words() {
 	cat /tmp/scheduler.out /tmp/scheduler.err >&2
 	fail "$*"
+}
+
+# set_cpu N 0|1: takes a CPU offline, or brings it back.
+set_cpu() {
+	online=/sys/devices/system/cpu/cpu$1/online
+	echo "$2" >"$online" || fail "CPU $1 cannot be set to $2"
+	[ "$(cat "$online")" = "$2" ] || fail "CPU $1 is not at $2"
 }
 
 # busy_loops N: N processes that never sleep, their ids in $loops.

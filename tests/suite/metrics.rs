@@ -44,7 +44,7 @@ fn prometheus_scrapes() -> Result<()> {
              wait_until 30 has avxspec_cpus 4 || fail no CPUs
 
              echo before=$(one avxspec_direct_total)
-             echo 0 >/sys/devices/system/cpu/cpu3/online
+             set_cpu 3 0
              wait_until 60 is_reloaded || fail not loaded anew
              echo after=$(one avxspec_direct_total)
              wait_until 30 has avxspec_cpus 3 || fail Prometheus does not see that a CPU went

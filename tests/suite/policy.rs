@@ -87,9 +87,12 @@ fn is_changed_live() -> Result<()> {
              policy use fault-migrate --revert-after 1s >&2
              wait_until 30 is_at 12 static || fail it was not reverted
 
-             policy use fault-migrate --revert-after 10s >&2
-             echo 0 >/sys/devices/system/cpu/cpu1/online
-             wait_until 30 is_at 14 static || fail the reload kept it from being reverted
+             policy use fault-migrate --revert-after 20s >&2
+             before=$(loads)
+             set_cpu 1 0
+             wait_until 60 is_loaded_since $before || fail not loaded anew
+             wait_until 10 is_at 13 fault-migrate || fail the reload ended the trial
+             wait_until 40 is_at 14 static || fail the reload kept it from being reverted
              policy undo --revert-after 1s >&2
              wait_until 30 is_at 16 static || fail an undo was not reverted
              all_progress $loops

@@ -48,7 +48,7 @@ fn systemd_starts_it_again() -> Result<()> {
              mkdir /run/scx/other
 
              first=$(main_process)
-             echo 0 >/sys/devices/system/cpu/cpu2/online
+             set_cpu 2 0
              wait_until 60 is_loaded_anew || show_and_fail not loaded anew
              echo restarts after a CPU went: $(restarts), same process: $([ \"$(main_process)\" = $first ] && echo yes)
 

@@ -51,7 +51,7 @@ fn it_shows_what_is_so() -> Result<()> {
              tmux resize-window -t it -x 40 -y 10
              await 'the CPU has no$'
              screen >/tmp/narrow
-             echo 0 >/sys/devices/system/cpu/cpu1/online
+             set_cpu 1 0
              await '^offline x$'
              await 'AVX cores: 2 of 3'
              press p

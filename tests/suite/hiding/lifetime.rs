@@ -168,8 +168,8 @@ fn cpus_come_and_go() -> Result<()> {
              wait_until 60 is_enabled || fail no scheduler
              turns=0
              while kill -0 $force 2>/dev/null; do
-                 echo 0 >/sys/devices/system/cpu/cpu1/online; sleep 0.1
-                 echo 1 >/sys/devices/system/cpu/cpu1/online; sleep 0.1
+                 set_cpu 1 0; sleep 0.1
+                 set_cpu 1 1; sleep 0.1
                  cpus_are_consistent || fail \"inconsistent: $(cat /tmp/cpus)\"
                  turns=$((turns + 1))
              done
@@ -198,8 +198,8 @@ fn offline_while_reduced() -> Result<()> {
                  kill $stop; stop=
              done
              [ \"$stop\" ] || fail no CPU stayed reduced
-             echo 0 >/sys/devices/system/cpu/cpu1/online
-             echo 1 >/sys/devices/system/cpu/cpu1/online
+             set_cpu 1 0
+             set_cpu 1 1
              # Whoever ran there since may have been hidden from again.
              cpus_are_consistent || fail \"inconsistent: $(cat /tmp/cpus)\"
              kill $stop; stop_forcing",
