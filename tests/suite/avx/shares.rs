@@ -4,7 +4,8 @@
 use anyhow::{Result, ensure};
 
 use super::occupancy::looks_at;
-use super::{CPUS, phases_guest, user_rows, wide_work};
+use super::{CPUS, WIDE, phases_guest, user_rows, wide_work};
+use crate::ensure_eq;
 use crate::suite::counts::counts_of;
 use crate::suite::script;
 use crate::vm::{Bochs, Flavour, Guest};
@@ -77,8 +78,18 @@ fn wide_on_scalar(first: &str, second: &str) -> Result<f64> {
         .boot()?;
     // Those that are AVX cores all the time: CPUs with high numbers come first.
     let avx_cores = counts_of(&outcome, 0)?["fewest_avx_cores"] as usize;
-    let (on_scalar, all) = wide_work(&user_rows(outcome.stdout(1)?)?, CPUS - avx_cores);
+    ensure!((1..CPUS).contains(&avx_cores), "{avx_cores} of {CPUS} CPUs are AVX cores");
+    let first_avx_cpu = CPUS - avx_cores;
+    let rows = user_rows(outcome.stdout(1)?)?;
+    let (on_scalar, all) = wide_work(&rows, first_avx_cpu);
     ensure!(all >= FEWEST_WIDE, "{all} wide instructions");
+    ensure_eq!(rows.len(), CPUS);
+    for row in &rows {
+        let wide = row.sum(&WIDE);
+        // Where nobody works nobody can be at the wrong place.
+        ensure!(row.get("retired") > wide, "no scalar work on CPU {}", row.cpu);
+        ensure!(wide > 0 || row.cpu < first_avx_cpu, "no wide work on AVX core {}", row.cpu);
+    }
     eprintln!("rig: {on_scalar} of {all} wide instructions beside {avx_cores} AVX cores");
     Ok(on_scalar as f64 / all as f64)
 }
