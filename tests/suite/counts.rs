@@ -2,18 +2,48 @@
 //! What commands in a guest counted, as lines of name=number.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Index;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::vm::guest::Outcome;
 
-pub type Counts = BTreeMap<String, u64>;
+/// What a command counted, by name.
+pub struct Counts {
+    by_name: BTreeMap<String, u64>,
+    output: String,
+}
+
+impl Counts {
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.by_name.get(name).copied()
+    }
+}
+
+impl Index<&str> for Counts {
+    type Output = u64;
+
+    /// A test that asks for what was not counted has to be told what was said
+    /// instead.
+    #[expect(clippy::panic, reason = "as indexing any map does, which says less")]
+    fn index(&self, name: &str) -> &u64 {
+        let missing = || panic!("{name} was not counted; the command said:\n{}", self.output);
+        self.by_name.get(name).unwrap_or_else(missing)
+    }
+}
+
+impl fmt::Debug for Counts {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.by_name.fmt(out)
+    }
+}
 
 /// The counts of a command that has to succeed.
 pub fn counts_of(outcome: &Outcome, command: usize) -> Result<Counts> {
     let command = &outcome.commands[command];
     ensure!(command.status == 0, "{}\n{}", command.stdout, command.stderr);
-    command
+    let by_name = command
         .stdout
         .lines()
         .filter_map(|line| line.split_once('='))
@@ -21,7 +51,8 @@ pub fn counts_of(outcome: &Outcome, command: usize) -> Result<Counts> {
             let number = number.parse().with_context(|| format!("{name} is {number:?}"))?;
             Ok((name.to_owned(), number))
         })
-        .collect()
+        .collect::<Result<_>>()?;
+    Ok(Counts { by_name, output: format!("{}{}", command.stdout, command.stderr) })
 }
 
 /// The mean of what the first command counted so many times.

@@ -9,9 +9,10 @@ use anyhow::Result;
 
 use super::cache::{Cache, hex};
 use super::guest::Guest;
-use super::kernel::Flavour;
+use super::kernel::{Flavour, Kernel};
 use super::machine::Parts;
 use super::slots;
+use super::userland::Userland;
 
 const PROGRAM: &str = "qemu-system-x86_64";
 const MEMORY_MIB: usize = 1024;
@@ -189,9 +190,12 @@ fn find_out_about_kvm() -> Result<bool> {
     if let Ok(answer) = fs::read_to_string(&kept) {
         return Ok(answer == "works");
     }
-    eprintln!("rig: trying KVM, for up to {KVM_TRIAL_LIMIT} s");
+    // What cannot be built says nothing about KVM.
+    let kernel = Kernel::get(Flavour::Stock)?;
+    Userland::with(None, &[])?;
     let machine = Qemu { pace: Pace::Kvm, ..Qemu::cpus(2) };
-    let trial = Guest::new(machine.into(), Flavour::Stock)
+    eprintln!("rig: trying KVM, for up to {KVM_TRIAL_LIMIT} s");
+    let trial = Guest::with_kernel(machine.into(), kernel)
         .command("grep -q ' avx512f ' /proc/cpuinfo")
         .limit(KVM_TRIAL_LIMIT)
         .boot();

@@ -36,12 +36,11 @@ pub fn test_program(name: &str) -> Result<PathBuf> {
 
 /// Each of these was counted, and each of those was not.
 fn judge(counts: &Counts, some: &[&str], none: &[&str]) -> Result<()> {
-    let count = |name: &&str| counts.get(*name).copied();
     for name in some {
-        ensure!(count(name).is_some_and(|n| n > 0), "nothing counted as {name}: {counts:?}");
+        ensure!(counts.get(name).is_some_and(|n| n > 0), "nothing counted as {name}: {counts:?}");
     }
     for name in none {
-        ensure!(count(name) == Some(0), "{name} is not 0: {counts:?}");
+        ensure!(counts.get(name) == Some(0), "{name} is not 0: {counts:?}");
     }
     Ok(())
 }
