@@ -244,10 +244,15 @@ fn the_daemonset_starts_what_there_is() {
     };
     assert_eq!(given.port(), usual.port());
     assert_eq!(container["ports"][0]["containerPort"].as_u64(), Some(usual.port().into()));
-    for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
+    // That of its life is for root alone, and answered by who schedules.
+    let asks = container["livenessProbe"]["exec"]["command"].as_sequence().unwrap();
+    let words: Vec<&str> = asks.iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(words[0], "/usr/bin/scx_avxspec");
+    assert!(Opts::command().try_get_matches_from(&words).is_ok(), "{words:?}");
+    for probe in ["startupProbe", "readinessProbe"] {
         let get = &container[probe]["httpGet"];
         assert_eq!(get["port"], container["ports"][0]["name"], "{probe}");
-        assert!(["/readyz", "/metrics"].contains(&get["path"].as_str().unwrap()), "{probe}");
+        assert_eq!(get["path"], "/readyz", "{probe}");
     }
     let names = |list: &Value| -> BTreeSet<String> {
         let items = list.as_sequence().unwrap().iter();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use crossbeam::channel::{Receiver, select};
+use crossbeam::channel::{Receiver, never, select};
 use libbpf_rs::{Link, MapHandle, OpenObject};
 use scx_utils::{
     ScxExitKind, UserExitInfo, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity,
@@ -41,6 +41,8 @@ use crate::{NAME, version};
 
 /// How long a raised shutdown flag may go unnoticed, and how often what may wait is done.
 const LOOK_AROUND: Duration = Duration::from_millis(250);
+/// How long the kernel may take from the going of a CPU to saying so.
+const KERNEL_TELLS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How a scheduler ended, if it was not by an error.
 pub enum Ended {
@@ -122,9 +124,25 @@ impl<'a> Scheduler<'a> {
             hub,
             audience: Audience::default(),
         };
-        it.count_clocks(in_force)?;
+        if let Err(error) = it.count_clocks(in_force) {
+            // A CPU that has just gone has no counters: the kernel is about to say that it went.
+            if !it.ends_within(KERNEL_TELLS_WITHIN) {
+                return Err(error);
+            }
+        }
         it.go_on_telling();
         Ok(it)
+    }
+
+    fn ends_within(&self, limit: Duration) -> bool {
+        let begun = Instant::now();
+        while !uei_exited!(&self.skel, uei) {
+            if begun.elapsed() > limit {
+                return false;
+            }
+            std::thread::sleep(limit / 100);
+        }
+        true
     }
 
     /// Answer requests until the flag is raised or the kernel ends the scheduler.
@@ -136,7 +154,7 @@ impl<'a> Scheduler<'a> {
         history: &mut History,
         shutdown: &AtomicBool,
     ) -> Result<Ended> {
-        let (answers, questions) = server.channels();
+        let (answers, mut questions) = server.channels();
         let mut pace = Pace::new(LOOK_AROUND, Instant::now());
         exporter.attached();
         while !shutdown.load(Ordering::Relaxed) && !uei_exited!(&self.skel, uei) {
@@ -144,9 +162,12 @@ impl<'a> Scheduler<'a> {
             self.go_on_telling();
             select! {
                 recv(questions) -> question => {
-                    question.context("the statistics server is gone")?;
                     let answer = self.last_known.or_new(self.metrics());
-                    answers.send(answer).context("cannot answer with statistics")?;
+                    if question.is_err() || answers.send(answer).is_err() {
+                        // As when it could not have another thread: tasks are scheduled all the same.
+                        warn!("the statistics server has ended: --stats and --monitor show no more");
+                        questions = never();
+                    }
                 }
                 recv(requests) -> pending => {
                     let pending = pending.context("the control socket is gone")?;

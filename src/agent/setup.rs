@@ -63,6 +63,8 @@ pub fn configure(
 ) -> Result<()> {
     let rodata = skel.maps.rodata_data.as_mut().context("the BPF programs have no constants")?;
     rodata.nr_online_cpus = u32::try_from(places.len()).context("too many CPUs")?;
+    let usable = places.values().filter(|place| place.usable != 0).count();
+    rodata.nr_usable_cpus = u32::try_from(usable).context("too many CPUs")?;
     let nr_cpu_ids = u32::try_from(*NR_CPU_IDS).context("too many CPUs")?;
     rodata.nr_cpu_ids = nr_cpu_ids;
     rodata.cpus_per_core = cpus_per_core(places.values());

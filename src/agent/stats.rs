@@ -93,7 +93,7 @@ metrics! {
         lowered_ns: "time at a low clock as scalar CPUs, in nanoseconds, modelled",
         lowered_avx_ns: "time at a low clock as AVX cores, in nanoseconds, modelled",
         avx_waits: "AVX tasks that began to run",
-        avx_wait_ns: "time that AVX tasks had waited when they began to run, in nanoseconds",
+        avx_wait_ns: "time that AVX tasks had waited for AVX cores when they began to run, in nanoseconds",
         queued_avx: "tasks queued for AVX cores",
         wide_faults: "512-bit instructions that were noticed before they were executed",
         light_faults: "shorter instructions with the encoding of AVX-512 that were noticed",

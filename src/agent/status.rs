@@ -298,15 +298,30 @@ impl Status {
 
 /// By id. Nothing but the file system is asked, so anyone may, at any time.
 pub fn paths_of_cgroups() -> BTreeMap<u64, String> {
-    cgroup_paths(Path::new(CGROUPS))
+    cgroup_paths(&hierarchy_below(Path::new(CGROUPS)))
 }
 
-/// The kernel's id of a cgroup is the number of its directory.
+/// The one that is the same for all controllers, which older systems have beside those of each.
+fn hierarchy_below(root: &Path) -> PathBuf {
+    let unified = root.join("unified");
+    if unified.join("cgroup.procs").exists() && !root.join("cgroup.procs").exists() {
+        unified
+    } else {
+        root.to_owned()
+    }
+}
+
+/// The kernel's id of a cgroup is the number of its directory, in this hierarchy: others may be
+/// mounted below.
 fn cgroup_paths(root: &Path) -> BTreeMap<u64, String> {
     let mut paths = BTreeMap::new();
+    let Ok(hierarchy) = fs::metadata(root).map(|it| it.dev()) else { return paths };
     let mut pending: Vec<PathBuf> = vec![root.to_owned()];
     while let Some(dir) = pending.pop() {
         let Ok(metadata) = fs::metadata(&dir) else { continue };
+        if metadata.dev() != hierarchy {
+            continue;
+        }
         let below = dir.strip_prefix(root).unwrap_or(&dir);
         paths.insert(metadata.ino(), format!("/{}", below.display()));
         let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
@@ -466,6 +481,19 @@ mod tests {
         let paths = cgroup_paths(root.path());
         assert_eq!(paths[&fs::metadata(&inner).unwrap().ino()], "/web.slice/nginx");
         assert_eq!(paths[&fs::metadata(root.path()).unwrap().ino()], "/");
+    }
+
+    /// By the file that each of its directories has, and the root of a mixed one has not.
+    #[test]
+    fn the_hierarchy_is_found_beside_those_of_controllers() {
+        let root = tempfile::tempdir().unwrap();
+        let unified = root.path().join("unified");
+        fs::create_dir(&unified).unwrap();
+        assert_eq!(hierarchy_below(root.path()), root.path());
+        fs::write(unified.join("cgroup.procs"), "").unwrap();
+        assert_eq!(hierarchy_below(root.path()), unified);
+        fs::write(root.path().join("cgroup.procs"), "").unwrap();
+        assert_eq!(hierarchy_below(root.path()), root.path());
     }
 
     #[test]

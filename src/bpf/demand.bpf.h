@@ -35,17 +35,18 @@ struct {
 	__type(value, struct look_timer);
 } look_timers SEC(".maps");
 
-/* What all CPUs counted, the kernel's own account of its time among it. */
+/* What all usable CPUs counted, the kernel's own account of its time among it. */
 static void sum_demand(struct avx_demand *sum)
 {
 	u32 zero = 0, cpu;
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		const struct kernel_cpustat *times = bpf_per_cpu_ptr(&kernel_cpustat, cpu);
+		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 		const struct avx_cpu_stats *stats;
 
 		stats = bpf_map_lookup_percpu_elem(&cpu_stats, &zero, cpu);
-		if (!stats || !times)
+		if (!stats || !times || !place || !place->usable)
 			continue;
 		sum->total_ns += times->cpustat[CPUTIME_USER] + times->cpustat[CPUTIME_NICE] +
 				 times->cpustat[CPUTIME_SYSTEM];

@@ -55,7 +55,7 @@ int BPF_PROG(avxspec_hint_given, struct bpf_map *map, void *key, void *value, u6
 		return 0;
 	hints_given = true;
 	at = moment_of(p, cctx);
-	if (!follow_hint(p, tctx, &at))
+	if (!follow_hint(p, tctx, &at) || p->prio < FIRST_FAIR_PRIO)
 		return 0;
 	if (compensates)
 		look_back(p, cctx, &at);

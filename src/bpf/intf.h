@@ -502,7 +502,7 @@ struct avx_cpu_stats {
 	u64 lowered_ns;	    /* time at a low clock as a scalar CPU, as far as can be told */
 	u64 lowered_avx_ns; /* ... and as an AVX core */
 	u64 avx_waits;	    /* AVX tasks that began to run, */
-	u64 avx_wait_ns;    /* ... having waited for so long in all */
+	u64 avx_wait_ns;    /* ... having waited for AVX cores for so long in all */
 	u64 queued_avx;	    /* tasks queued for AVX cores */
 	u64 wide_faults;    /* faults by something hidden: 512-bit instructions */
 	u64 light_faults;   /* ... shorter ones with the encoding of AVX-512 */

@@ -158,14 +158,26 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return cpu;
 }
 
+/*
+ * @p is queued where it may no longer be, since that has just changed: the kernel takes it
+ * from there at once, and an idle CPU to which it were sent would wait for nobody.
+ */
+static __always_inline bool is_on_its_way(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed < nr_cpu_ids &&
+	       !bpf_cpumask_test_cpu(scx_bpf_task_cpu(p), p->cpus_ptr);
+}
+
 /* Whether there may be an idle CPU for a task that nobody has looked for. */
-static bool may_find_idle(s32 only_cpu, u64 enq_flags)
+static bool may_find_idle(const struct task_struct *p, s32 only_cpu, u64 enq_flags)
 {
 	/* Whoever asks is not idle. */
 	if (only_cpu >= 0)
 		return only_cpu != bpf_get_smp_processor_id();
 	/* ops.select_cpu() looked a moment ago. */
-	return !(enq_flags & SCX_ENQ_WAKEUP) || !__COMPAT_is_enq_cpu_selected(enq_flags);
+	if (enq_flags & SCX_ENQ_WAKEUP && __COMPAT_is_enq_cpu_selected(enq_flags))
+		return false;
+	return !is_on_its_way(p);
 }
 
 void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
@@ -185,7 +197,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	only_cpu = only_cpu_of(p);
 	id = tctx ? queue_for(p, tctx, only_cpu) : 0;
 	is_avx = only_cpu < 0 && is_avx_queue(id);
-	idle = may_find_idle(only_cpu, enq_flags) ? pick_idle_of(p, id, only_cpu) : -ENOENT;
+	idle = may_find_idle(p, only_cpu, enq_flags) ? pick_idle_of(p, id, only_cpu) : -ENOENT;
 	if (idle >= 0) {
 		go_to(p, idle, is_avx, enq_flags);
 		stat_add(direct, 1);
@@ -331,6 +343,9 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (prev)
 		depart(prev, cctx, is_runnable);
+	else if (cctx->runs_avx)
+		/* It went to another class while it ran. */
+		runs_as(NULL, NULL, cctx, false, scx_bpf_now());
 	set_misused(cctx, false);
 	if (nr_misused && !is_taken && cctx->role == ROLE_SCALAR)
 		free_an_avx_core();
@@ -357,11 +372,15 @@ static __always_inline void settle_in(struct task_struct *p, const struct task_c
 		stat_add(avx_waits, 1);
 }
 
-/* An AVX task waited while scalar CPUs idled, or ran other work at their full clock. */
+/*
+ * An AVX task waited for an AVX core while scalar CPUs idled, or ran other work at their full
+ * clock.
+ */
 static void account_wait(struct task_ctx *tctx, u64 wait_ns)
 {
 	const struct avx_policy *policy;
 
+	stat_add(avx_wait_ns, wait_ns);
 	if (has_idle_of(ROLE_SCALAR)) {
 		tctx->waited_ns += wait_ns;
 		return;
@@ -375,7 +394,7 @@ static void account_wait(struct task_ctx *tctx, u64 wait_ns)
  * What the CPU is to this task, and what it may see there. Without AVX cores the next
  * tick is early enough for the latter.
  */
-static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
+static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as)
 {
 	struct avx_moment at = { .ran = cctx->ran_before };
 	struct task_ctx *tctx;
@@ -395,9 +414,11 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
 	if (!tctx)
 		return;
 	is_avx = tctx->habit.class == CLASS_AVX;
-	if (is_avx && has_waited) {
+	if (is_avx && waited_as) {
 		count_wait(tctx, at.now);
-		account_wait(tctx, since(tctx->queued_at, at.now));
+		/* Elsewhere more AVX cores would have been of no use to it. */
+		if (is_avx_queue(queue_of_tag(waited_as)))
+			account_wait(tctx, since(tctx->queued_at, at.now));
 	}
 	if (is_avx && cctx->role == ROLE_SCALAR)
 		stat_add(in_place, 1);
@@ -411,9 +432,10 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, bool has_waited)
  */
 void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 {
-	bool has_waited = leave_queue(p), was_sent;
+	u64 waited_as = leave_queue(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
+	bool was_sent;
 
 	if (!cctx)
 		return;
@@ -425,7 +447,7 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 	cctx->coming = 0;
 	cctx->sent_away = 0;
 	cctx->ran_before = p->se.sum_exec_runtime;
-	if (has_waited && is_sampled(cctx->ran_before))
+	if (waited_as && is_sampled(cctx->ran_before))
 		sample_wait(p);
 	if (!classifies())
 		return;
@@ -435,7 +457,7 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 	if (was_sent && nr_avx_cpus)
 		settle_in(p, NULL, cctx, cctx->avx_is_coming, scx_bpf_now());
 	else
-		arrive(p, cctx, has_waited);
+		arrive(p, cctx, waited_as);
 }
 
 /*
@@ -526,12 +548,16 @@ static void goes_to_others(void)
  */
 void BPF_STRUCT_OPS(avxspec_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	goes_to_others();
-	scx_bpf_reenqueue_local();
-}
+	const struct task_struct *curr = bpf_get_current_task_btf();
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
 
-/* Realtime and deadline tasks have the priorities below this. */
-#define FIRST_FAIR_PRIO 100
+	goes_to_others();
+	if (!cctx)
+		return;
+	cctx->released = is_migration_disabled(curr) ? 0 : (u64)curr;
+	scx_bpf_reenqueue_local();
+	cctx->released = 0;
+}
 
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(avxspec_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)

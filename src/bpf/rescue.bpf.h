@@ -62,21 +62,25 @@ static void rescue_at(u32 llc)
 }
 
 /*
- * Who is first in a queue for AVX cores that there may be no more is for any CPU once it has been
- * due for long. Where all of them idle nobody would notice. Global, for the verifier.
+ * Where all CPUs idle nobody notices that an AVX core has missed its task, nor that there may be
+ * no more AVX core for it: then it is for any CPU once it has been due for long. Global, for the
+ * verifier.
  */
 __noinline int wake_for_stranded(u64 id, u64 stranded_ns)
 {
+	struct bpf_cpumask *avx;
 	struct task_struct *p;
 	s32 cpu;
 
 	bpf_rcu_read_lock();
+	avx = avx_cpus;
+	cpu = avx ? scx_bpf_pick_idle_cpu(cast_mask(avx), 0) : -ENOENT;
 	p = __COMPAT_scx_bpf_dsq_peek(id);
-	if (p && is_somebody(stranded((s64)(p->scx.dsq_vtime - scx_bpf_now()), stranded_ns))) {
+	if (cpu < 0 && p &&
+	    is_somebody(stranded((s64)(p->scx.dsq_vtime - scx_bpf_now()), stranded_ns)))
 		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (cpu >= 0)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	bpf_rcu_read_unlock();
 	return 0;
 }

@@ -228,7 +228,7 @@ static struct avx_demand demand_of(u64 elapsed_ns, const struct avx_policy *poli
 {
 	return (struct avx_demand){
 		.elapsed_ns = elapsed_ns,
-		.nr_cpus = nr_online_cpus,
+		.nr_cpus = nr_usable_cpus,
 		.granule = granule_of(policy, cpus_per_core),
 	};
 }

@@ -23,10 +23,14 @@
 /* Set by the agent before loading. A change of CPUs restarts the scheduler, so
  * these hold while it runs. */
 const volatile u32 nr_online_cpus = 1;
+const volatile u32 nr_usable_cpus = 1; /* ... and not isolated */
 const volatile u32 nr_cpu_ids = 1;
 const volatile u32 cpus_per_core = 1;
 const volatile u32 nr_llcs = 1;
 const volatile u32 tier = AVX_TIER_OBSERVE;
+
+/* Realtime and deadline tasks have the priorities below this. */
+#define FIRST_FAIR_PRIO 100
 
 /* Whether there are AVX tasks, however they are found. */
 static bool classifies(void)
@@ -96,6 +100,8 @@ struct cpu_ctx {
 	u64 sent_away;
 	bool sends_avx;
 	s32 sent_to;
+	/* Who is to be queued elsewhere since this CPU is released, if it may move. */
+	u64 released;
 	/* Who was sent here from elsewhere. */
 	u64 coming;
 	bool avx_is_coming;
@@ -254,13 +260,27 @@ static bool is_avx_cpu(s32 cpu)
  */
 
 /*
+ * Each callback keeps the task that runs from migrating, for which is_migration_disabled()
+ * allows. In a callback within another one it does not, but was asked before.
+ */
+static __always_inline bool is_kept_here(const struct task_struct *p)
+{
+	const struct cpu_ctx *cctx;
+
+	if (!is_migration_disabled(p))
+		return false;
+	cctx = lookup_cpu(bpf_get_smp_processor_id());
+	return !cctx || cctx->released != (u64)p;
+}
+
+/*
  * The CPU that @p is confined to, or a negative number if it may move. Asked
  * anew for each enqueue: an answer kept from ops.set_cpumask() would be stale,
  * since that can run before the task's mask has changed.
  */
 static __always_inline s32 only_cpu_of(struct task_struct *p)
 {
-	if (is_migration_disabled(p))
+	if (is_kept_here(p))
 		return scx_bpf_task_cpu(p);
 	if (p->nr_cpus_allowed == 1)
 		return bpf_cpumask_first(p->cpus_ptr);

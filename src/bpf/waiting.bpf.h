@@ -66,25 +66,25 @@ static u64 join_queue(struct task_ctx *tctx, u64 id, struct queue_ctx *queue, u6
 	return tag_of(id, weight);
 }
 
-/* Whether the task was waiting. In line, for each switch asks twice. */
-static __always_inline bool leave_queue(struct task_struct *p)
+/* As what the task was waiting: its tag, or 0. In line, for each switch asks twice. */
+static __always_inline u64 leave_queue(struct task_struct *p)
 {
 	u64 tag = p->scx.dsq_vtime & TAG_MASK, id = queue_of_tag(tag);
 	struct queue_ctx *queue;
 	struct task_ctx *tctx;
 
 	if (!tag)
-		return false;
+		return 0;
 	scx_bpf_task_set_dsq_vtime(p, 0);
 	queue = lookup_queue(id);
 	if (!queue)
-		return true;
+		return tag;
 	if (__sync_fetch_and_sub(&queue->nr_waiting, 1) == 1)
 		nobody_waits(id);
 	tctx = tag_has_weight(tag) ? lookup_task(p) : NULL;
 	if (tctx)
 		__sync_fetch_and_sub(&queue->weight_waiting, tctx->weight_queued);
-	return true;
+	return tag;
 }
 
 /* AVX tasks may have shorter turns than others. */
@@ -103,8 +103,6 @@ static void count_wait(const struct task_ctx *tctx, u64 now)
 	if (!stats || class >= NR_CLASSES || bucket >= AVX_WAIT_BUCKETS)
 		return;
 	stats->waits[class][bucket]++;
-	if (class == CLASS_AVX)
-		stats->avx_wait_ns += wait;
 }
 
 /* The same, of those of which not all are counted. Global, for the verifier. */

@@ -24,6 +24,8 @@ pub fn parse_watch(text: &str) -> Result<Duration, String> {
 #[derive(Serialize)]
 struct Watched<'a> {
     happened: &'a Summary,
+    /// Then the explanation is that of before.
+    is_gone: bool,
     explanation: &'a Explanation,
 }
 
@@ -33,14 +35,17 @@ pub fn run(thread: i32, watch: Option<Duration>, as_json: bool) -> Result<()> {
         return if as_json { print_json(&it) } else { print(&it.to_string()) };
     };
     // Who is not there is not worth the wait.
-    ask(thread)?;
+    let before = ask(thread)?;
     let happened = watch_for(thread, duration)?;
-    let explanation = ask(thread)?;
+    let after = ask(thread);
+    let is_gone = after.is_err();
+    let explanation = after.unwrap_or(before);
     if as_json {
-        return print_json(&Watched { happened: &happened, explanation: &explanation });
+        return print_json(&Watched { happened: &happened, is_gone, explanation: &explanation });
     }
     let length = humantime::format_duration(duration);
-    print(&format!("in {length}:\n{happened}{explanation}"))
+    let then = if is_gone { "it is gone; before that time it was so:\n" } else { "" };
+    print(&format!("in {length}:\n{happened}{then}{explanation}"))
 }
 
 fn ask(thread: i32) -> Result<Box<Explanation>> {

@@ -41,9 +41,13 @@ pub fn log_to_stderr(verbose: bool) {
     init_libbpf_logging(None);
 }
 
-/// An answer, as it is.
+/// An answer, as it is, of which nobody has to read all.
 pub fn print(text: &str) -> Result<()> {
-    io::stdout().write_all(text.as_bytes()).context("cannot print the answer")
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done.context("cannot print the answer"),
+    }
 }
 
 /// The same for programs.

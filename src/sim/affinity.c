@@ -2,9 +2,10 @@
 /* Which CPUs a task may use, and where it goes if it cannot be where it was. */
 #include "internal.h"
 
+/* Each callback disables the migration of who runs; for one of them the kernel's answer allows. */
 bool is_migration_disabled(const struct task_struct *p)
 {
-	return p->sim->pins_cpu;
+	return p->sim->pins_cpu || (sim_is_within_release && p->sim == sim_releasing);
 }
 
 bool sim_may_use(const struct sim_task *task, u32 cpu)
@@ -54,4 +55,7 @@ void sim_move_away(struct sim_task *task)
 		task->moves++;
 	task->cpu = cpu;
 	sim_enqueue(task, cpu, 0);
+	/* As for a task of any class. */
+	if (!sim_cpus[cpu].curr)
+		sim_resched_cpu(cpu);
 }

@@ -130,6 +130,18 @@ static void audit_tasks(const struct avx_policy *policy)
 	}
 }
 
+/* Who wants an idle CPU has to find it. */
+static void audit_cpus(void)
+{
+	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		const struct sim_cpu *is = sim_cpu(cpu);
+
+		if (is->is_online && !is->is_taken && !is->needs_resched && !is->curr &&
+		    !bpf_cpumask_test_cpu(cpu, scx_bpf_get_idle_cpumask()))
+			sim_fail("CPU %u idles, and is not known to", cpu);
+	}
+}
+
 static void audit_queues(void)
 {
 	u32 in_use[NR_QUEUE_KINDS] = {};
@@ -222,6 +234,7 @@ void sim_audit(void)
 	if (!sim_is_attached())
 		return;
 	audit_queues();
+	audit_cpus();
 	if (classifies())
 		audit_roles(policy);
 }

@@ -34,18 +34,28 @@ void sim_task_weigh(struct sim_task *task, u32 weight)
 }
 
 /*
- * What runs is of a realtime class for a moment, as who holds a lock may be. The kernel lets go
- * of what was asked of it for the task, whose storage stays.
+ * What runs is of a realtime class from now on, as who holds a lock may be; or what does is no
+ * longer, or what has gone to sleep so. The kernel lets go of what was asked of it for the task,
+ * whose storage stays.
  */
-void sim_task_boost(struct sim_task *task)
+void sim_task_be_realtime(struct sim_task *task, bool is_realtime)
 {
-	if (task->state != SIM_RUNS || !sim_is_attached())
+	if (task->is_realtime == is_realtime || !sim_is_attached())
 		return;
-	sim_account(task->cpu);
-	avxspec.disable(&task->t);
-	sim_let_go(task);
+	if (is_realtime && task->state != SIM_RUNS)
+		return;
+	if (task->state == SIM_RUNS)
+		sim_account(task->cpu);
+	task->is_realtime = is_realtime;
+	task->t.prio = is_realtime ? 98 : 120;
+	if (is_realtime) {
+		avxspec.disable(&task->t);
+		sim_let_go(task);
+		return;
+	}
 	avxspec.enable(&task->t);
-	sim_tell_changed(task);
+	if (task->state == SIM_RUNS)
+		sim_tell_changed(task);
 }
 
 void sim_take_cpu(u32 cpu)
@@ -82,6 +92,8 @@ void sim_task_allow(struct sim_task *task, const u64 *words)
 		task->t.nr_cpus_allowed += __builtin_popcountll(words[word]);
 	}
 	may_stay = test_cpu(cpu, &task->allowed);
+	if (state == SIM_WAITS && !may_stay)
+		sim_enqueue_in_passing(task);
 	if (state == SIM_WAITS)
 		sim_move_away(task);
 	if (state != SIM_RUNS)

@@ -221,6 +221,75 @@ fn who_had_realtime_priority_begins_anew() {
     }
 }
 
+/// It is AVX work that no longer is the scheduler's, and then nothing at all. The same may give a
+/// hint meanwhile.
+#[test]
+fn who_sleeps_with_realtime_priority_runs_no_avx_work() {
+    struct Once(u32);
+    impl Program for Once {
+        fn next(&mut self, _now: u64) -> Step {
+            self.0 += 1;
+            match self.0 {
+                1 => Step::Hint(1),
+                2 => Step::Work(Kind::Heavy512, 4e6),
+                3 => Step::Hint(0),
+                4 => Step::Work(Kind::Scalar, 4e6),
+                5 => Step::Hint(1),
+                _ => Step::Sleep(SECOND),
+            }
+        }
+    }
+    for after_ms in [2, 6] {
+        let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+        let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
+        let task = engine.spawn(Box::new(Once(0)), 100);
+        engine.run_for(after_ms * MS).unwrap();
+        engine.be_realtime(task, true);
+        engine.run_for(500 * MS).unwrap();
+        assert!((0..2).all(|cpu| engine.kernel().current(cpu).is_none()), "it does not sleep");
+        engine.kernel().audit().unwrap();
+        engine.be_realtime(task, false);
+        busy(&mut engine, 2);
+        engine.run_for(10 * MS).unwrap();
+        let avx_ns: u64 = (0..2).map(|cpu| engine.kernel().stats(cpu).avx_ns).sum();
+        assert!(avx_ns < 12 * MS, "{avx_ns}");
+    }
+}
+
+/// They could help nobody who is confined to CPUs that are none.
+#[test]
+fn who_may_use_no_avx_core_asks_for_none() {
+    let mut engine = machine(8, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    for _ in 0..4 {
+        let task = engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
+        engine.allow(task, &only(0));
+    }
+    let roaming = engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
+    engine.run_for(3 * SECOND).unwrap();
+    assert!(engine.kernel().nr_avx_cores() <= 2, "{}", engine.kernel().nr_avx_cores());
+    assert!(engine.work_done(roaming, Kind::Heavy512) > 2.9e9);
+    engine.kernel().audit().unwrap();
+}
+
+/// Whoever waits is queued anew where it is, and then elsewhere: twice an idle CPU is found for it.
+#[test]
+fn no_idle_cpu_is_lost_to_a_change_of_masks() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let tasks = busy(&mut engine, 2);
+    for _ in 0..10 {
+        for task in &tasks {
+            engine.allow(*task, &only(0));
+        }
+        engine.run_for(30 * MS).unwrap();
+        let waiting = tasks.iter().find(|task| engine.kernel().waits_since(**task).is_some());
+        let mut others = only(1);
+        others[0] |= 0b1100;
+        engine.allow(*waiting.unwrap(), &others);
+        engine.run_for(30 * MS).unwrap();
+        engine.kernel().audit().unwrap();
+    }
+}
+
 /// Whether it runs or waits.
 #[test]
 fn who_may_no_longer_be_where_it_is_leaves_at_once() {

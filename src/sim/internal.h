@@ -38,11 +38,14 @@ void sim_move_away(struct sim_task *task);
 void sim_link_behind(struct sim_dsq *dsq, struct sim_task *task, struct sim_task *before);
 void sim_unlink_task(struct sim_task *task);
 void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags);
+void sim_enqueue_in_passing(struct sim_task *task);
 bool sim_move_global_to_local(void);
+extern bool sim_is_within_release; /* In a callback that another one has called. */
 void sim_queues_forget(void);
 void sim_queues_reset(void);
 
 /* schedule.c */
+extern struct sim_task *sim_releasing; /* Its CPU is released, but it is still what runs there. */
 void sim_account(u32 cpu);
 void sim_tell_running(struct sim_task *task);
 void sim_preempt(u32 cpu);

@@ -58,7 +58,7 @@ static struct task_struct idle_task;
 
 struct task_struct *bpf_get_current_task_btf(void)
 {
-	struct sim_task *curr = sim_cpus[sim_this_cpu].curr;
+	struct sim_task *curr = sim_releasing ?: sim_cpus[sim_this_cpu].curr;
 
 	return curr ? &curr->t : &idle_task;
 }

@@ -200,6 +200,16 @@ void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
 		insert_where_said(task, cpu);
 }
 
+/* Whoever waits where it may not be is queued there, and gone before any CPU is told of it. */
+void sim_enqueue_in_passing(struct sim_task *task)
+{
+	if (!sim_is_attached())
+		return;
+	sim_note_call(SIM_ENQUEUE, task);
+	avxspec.enqueue(&task->t, 0);
+	task->direct_dsq = NO_DSQ;
+}
+
 static bool move_to_local(struct sim_dsq *dsq)
 {
 	for (struct sim_task *task = dsq->first; task; task = task->link.next) {
@@ -227,12 +237,15 @@ bool scx_bpf_dsq_move_to_local(u64 id, u64 enq_flags)
 	return false;
 }
 
+bool sim_is_within_release;
+
 void scx_bpf_reenqueue_local(void)
 {
 	struct sim_dsq *local = &sim_cpus[sim_this_cpu].local;
 	struct sim_task *task, *next = local->first;
 	u32 nr = local->nr;
 
+	sim_is_within_release = true;
 	/* Who comes back comes behind these. */
 	while (nr-- && (task = next)) {
 		next = task->link.next;
@@ -241,6 +254,7 @@ void scx_bpf_reenqueue_local(void)
 		sim_unlink_task(task);
 		sim_enqueue(task, sim_this_cpu, 0);
 	}
+	sim_is_within_release = false;
 }
 
 /* Those that a scheduler made. */

@@ -2,6 +2,8 @@
 /* What runs on a CPU: who is next and who goes on, and what happens to it meanwhile. */
 #include "internal.h"
 
+struct sim_task *sim_releasing;
+
 struct sim_task *sim_current(u32 cpu)
 {
 	return sim_cpus[cpu].curr;
@@ -27,7 +29,7 @@ static bool keeps(u32 cpu, struct sim_task *prev)
 {
 	bool is_queued = prev && prev->t.scx.flags & SCX_TASK_QUEUED;
 
-	if (is_queued && prev->t.scx.slice)
+	if (is_queued && (prev->t.scx.slice || prev->is_realtime))
 		return true;
 	if (sim_cpus[cpu].local.nr)
 		return false;
@@ -36,7 +38,7 @@ static bool keeps(u32 cpu, struct sim_task *prev)
 	if (!sim_is_attached())
 		return is_queued;
 	sim_note_call(SIM_DISPATCH, prev);
-	avxspec.dispatch(cpu, prev ? &prev->t : NULL);
+	avxspec.dispatch(cpu, prev && !prev->is_realtime ? &prev->t : NULL);
 	return is_queued && prev->t.scx.slice;
 }
 
@@ -128,8 +130,11 @@ void sim_preempt(u32 cpu)
 	keeps(cpu, curr);
 	leave_cpu(cpu, curr, false);
 	sim_cpus[cpu].curr = NULL;
-	if (sim_is_attached())
-		avxspec.cpu_release(cpu, NULL);
+	if (!sim_is_attached())
+		return;
+	sim_releasing = curr;
+	avxspec.cpu_release(cpu, NULL);
+	sim_releasing = NULL;
 }
 
 /* What runs on @cpu goes to sleep. */
@@ -153,7 +158,7 @@ void sim_tick(u32 cpu, const u8 *code)
 	sim_this_cpu = cpu;
 	sim_account(cpu);
 	curr->regs.ip = (u64)code;
-	if (sim_is_attached()) {
+	if (sim_is_attached() && !curr->is_realtime) {
 		sim_tell_tick();
 		avxspec.tick(&curr->t);
 	}

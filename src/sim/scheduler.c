@@ -27,6 +27,7 @@ void sim_tell_scheduler(u32 cpus_in_all, u32 llcs, u32 per_core, u32 the_tier,
 			const struct avx_topology *places, const struct avx_clocks *known)
 {
 	nr_online_cpus = 0;
+	nr_usable_cpus = 0;
 	nr_nodes = 0;
 	clocks = *known;
 	nr_cpu_ids = cpus_in_all;
@@ -38,6 +39,7 @@ void sim_tell_scheduler(u32 cpus_in_all, u32 llcs, u32 per_core, u32 the_tier,
 
 		*place = places[cpu];
 		nr_online_cpus += place->online;
+		nr_usable_cpus += place->usable;
 		nr_nodes += place->node == cpu;
 	}
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, bail, ensure};
@@ -76,6 +76,11 @@ pub const TESTS: &[Test] = &[
         name: "host::what_others_take_of_a_cpu_is_not_a_childs_own_time",
         budget_s: 10,
         body: what_others_take_of_a_cpu_is_not_a_childs_own_time,
+    },
+    Test {
+        name: "host::who_stops_reading_is_told_of_no_failure",
+        budget_s: 5,
+        body: who_stops_reading_is_told_of_no_failure,
     },
 ];
 
@@ -278,6 +283,21 @@ fn each_line_of_code_that_a_series_adds_is_counted_once() -> Result<()> {
     ensure_eq!(code_lines_added(&[add.clone(), replace]), 2, "a line of the series replaced");
     let elsewhere = to("b.c", "-x;\n+z;\n");
     ensure_eq!(code_lines_added(&[add, elsewhere]), 3, "a line of another file replaced");
+    Ok(())
+}
+
+/// As `head` does.
+fn who_stops_reading_is_told_of_no_failure() -> Result<()> {
+    for command in [&["policy", "show", "--default"][..], &["--help-metrics"]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_scx_avxspec"))
+            .args(command)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        drop(child.stdout.take());
+        let said = child.wait_with_output()?;
+        ensure!(said.status.success() && said.stderr.is_empty(), "{command:?}: {said:?}");
+    }
     Ok(())
 }
 

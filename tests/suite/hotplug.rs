@@ -3,14 +3,18 @@
 
 use anyhow::{Result, ensure};
 
+use super::avx::fairness::with_fake_counters;
 use super::{Test, scheduler_guest, script};
 use crate::vm::{Flavour, Qemu};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "hotplug::the_scheduler_restarts_by_itself_and_nothing_stalls",
-    budget_s: 90,
-    body: || rounds(3),
-}];
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "hotplug::the_scheduler_restarts_by_itself_and_nothing_stalls",
+        budget_s: 90,
+        body: || rounds(3),
+    },
+    Test { name: "hotplug::several_cpus_may_go_while_it_restarts", budget_s: 90, body: in_a_row },
+];
 
 /// Linux 6.12 lets the bandwidth that it accounts to a CPU's fair server sink
 /// below zero, and says so once, when all tasks change from the fair class to
@@ -43,5 +47,33 @@ pub fn rounds(count: u32) -> Result<()> {
     ensure!(output.ends_with("status 0\n"), "{output}");
     let said = &outcome.commands[0].stderr;
     ensure!(!said.contains("stall"), "{said}");
+    Ok(())
+}
+
+/// It counts on each CPU, and the next one goes before it does so there.
+fn in_a_row() -> Result<()> {
+    let guest = scheduler_guest(Qemu::cpus(6), Flavour::Stock)?;
+    let outcome = with_fake_counters(guest, Flavour::Stock)?
+        .command(&script(
+            "insmod /fake_clocks.ko cycles=600,300,100,1000 operations=50 room=4
+             start_scheduler --force --tier counters \
+                 --clock-counters fake_clocks:0,fake_clocks:1,fake_clocks:2
+             busy_loops 6
+             for state in 0 1; do
+                 before=$(loads)
+                 for cpu in 5 4 3 2 1; do
+                     set_cpu $cpu $state
+                 done
+                 wait_until 60 is_loaded_since $before || fail no restart after $state
+                 all_progress $loops
+             done
+             stop_scheduler
+             echo status $status",
+        ))
+        .tolerates(FAIR_SERVER_UNDERFLOW)
+        .limit(400)
+        .boot()?;
+    let output = outcome.stdout(0)?;
+    ensure!(output.ends_with("status 0\n"), "{output}");
     Ok(())
 }

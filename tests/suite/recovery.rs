@@ -32,6 +32,11 @@ pub const TESTS: &[Test] = &[
         budget_s: 60,
         body: ejected_by_sysrq,
     },
+    Test {
+        name: "recovery::who_a_realtime_task_preempts_goes_on_elsewhere",
+        budget_s: 60,
+        body: preempted,
+    },
 ];
 
 /// What the kernel says when it ejects a scheduler for an error.
@@ -121,6 +126,32 @@ fn ejected_by_sysrq() -> Result<()> {
     ensure!(output.contains("ext.enabled:0"), "{output}");
     ensure!(output.contains("disabled by sysrq-S"), "{output}");
     ensure!(output.contains("status 0"), "an order is no failure: {output}");
+    Ok(())
+}
+
+/// A realtime task wakes on the CPU of another one, which may leave it as soon as there is no more
+/// to see of its being confined.
+fn preempted() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .package("util-linux")
+        .command(&script(
+            "start_scheduler
+             busy_loops 1
+             taskset -p 2 $loops
+             taskset 2 chrt -f 1 sh -c 'sleep 3; while :; do :; done' & hog=$!
+             sleep 2
+             all_progress $loops
+             taskset -p 3 $loops
+             before=$(cpu_ns $hog)
+             wait_until 20 ran_since $hog $((before + 500000000)) || fail the hog does not run
+             all_progress $loops
+             kill -KILL $hog
+             stop_scheduler
+             echo status $status",
+        ))
+        .boot()?;
+    let output = outcome.stdout(0)?;
+    ensure!(output.ends_with("status 0\n"), "{output}");
     Ok(())
 }
 

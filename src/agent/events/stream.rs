@@ -61,7 +61,9 @@ impl Followed {
             // What was read of a line is kept.
             Err(error) if is_timeout(&error) => return Ok(None),
             Err(error) => return Err(error).context("cannot hear from the scheduler"),
-            Ok(_) if !self.line.ends_with(b"\n") => bail!("the scheduler has ended"),
+            Ok(_) if !self.line.ends_with(b"\n") => {
+                bail!("the scheduler has ended, or was not listened to for a minute")
+            }
             Ok(_) => {}
         }
         let line = std::mem::take(&mut self.line);
