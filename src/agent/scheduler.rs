@@ -19,7 +19,7 @@ use scx_utils::{
 use tracing::{info, warn};
 
 use super::control::{Answer, Peer, Pending, Request};
-use super::counters::Counters;
+use super::counters::{Counters, Source};
 use super::events::hub::Hub;
 use super::events::{Audience, Reader};
 use super::explain::Explanation;
@@ -63,6 +63,8 @@ pub struct Scheduler<'a> {
     busy_before_ns: u64,
     means: Means,
     counters: Counters,
+    /// They are there, and could not be had.
+    is_without_counters: bool,
     slots: Slots,
     places: BTreeMap<u32, intf::avx_topology>,
     /// What was counted when the policy came into force, or as soon afterwards as there was time.
@@ -117,6 +119,7 @@ impl<'a> Scheduler<'a> {
             busy_before_ns,
             means,
             counters,
+            is_without_counters: false,
             slots,
             places,
             counted_before: Some(Metrics::default()),
@@ -240,6 +243,7 @@ impl<'a> Scheduler<'a> {
             return Ok(());
         }
         let handed_over = self.counters.hand_over(Instant::now());
+        self.is_without_counters = handed_over.is_err();
         if finds_work {
             return handed_over;
         }
@@ -251,7 +255,11 @@ impl<'a> Scheduler<'a> {
 
     /// What tells how low clocks are while somebody is compensated.
     fn told_by(&self) -> String {
-        self.means.source.with(&self.means.clocks)
+        if self.is_without_counters {
+            Source::estimate(&self.means.clocks)
+        } else {
+            self.means.source.with(&self.means.clocks)
+        }
     }
 
     fn revert_what_is_due(&mut self, history: &mut History) {

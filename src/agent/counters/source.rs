@@ -170,10 +170,15 @@ impl Source {
     /// What tells of low clocks, and of what they cost.
     pub fn with(&self, clocks: &Clocks) -> String {
         match self.kind() {
-            NO_CLOCK_COUNTERS => format!("an estimate with {clocks}"),
+            NO_CLOCK_COUNTERS => Self::estimate(clocks),
             CYCLES_BY_LICENCE => format!("the cycles at each licence, with {clocks}"),
             _ => "APERF and MPERF".to_owned(),
         }
+    }
+
+    /// The same where nothing counts, or what does cannot be had.
+    pub fn estimate(clocks: &Clocks) -> String {
+        format!("an estimate with {clocks}")
     }
 
     pub fn open_clocks(&self, cpu: u32) -> Result<Group> {

@@ -21,6 +21,9 @@ const FIRST_LOUD: (u32, u32) = (2, 34);
 /// What it takes to load the programs and to attach them; by number and name.
 pub const NEEDED: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
 
+/// What a user namespace maps that is the first one.
+const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
+
 /// Below this a limit of memory is worth a word.
 const LITTLE_MEMORY: u64 = 128 << 20;
 
@@ -34,6 +37,8 @@ pub struct Surroundings {
     library: Library,
     tunables: String,
     is_root: bool,
+    /// Or of a user namespace, whose powers end there.
+    is_root_of_all: bool,
     /// What root has here, or would have.
     capabilities: Option<u64>,
     memory_max: Option<u64>,
@@ -43,12 +48,14 @@ impl Surroundings {
     pub fn look(root: &Path) -> Self {
         let status = text_at(root, "proc/self/status").unwrap_or_default();
         let is_root = effective_user(&status) == Some(0);
+        let users = text_at(root, "proc/self/uid_map").unwrap_or_default();
         let set = if is_root { "CapEff" } else { "CapBnd" };
         let capabilities = value_of(&status, set);
         Self {
             library: library_in(root),
             tunables: tunables_in(root),
             is_root,
+            is_root_of_all: users.is_empty() || users.split_whitespace().eq(ALL_USERS),
             capabilities: capabilities.and_then(|hex| u64::from_str_radix(hex, 16).ok()),
             memory_max: memory_max(root),
         }
@@ -116,6 +123,13 @@ impl Surroundings {
         let Some(capabilities) = self.capabilities else {
             return Finding::note("rights", "nobody tells what is allowed here", "mount /proc");
         };
+        if self.is_root && !self.is_root_of_all {
+            return Finding::problem(
+                "rights",
+                "you are root of a user namespace, who may load no BPF programs",
+                "run it outside, or in a container without a user namespace of its own",
+            );
+        }
         let missing: Vec<&str> = NEEDED
             .iter()
             .filter(|(number, _)| capabilities >> number & 1 == 0)
@@ -209,6 +223,7 @@ mod tests {
         library: Library::Glibc(2, 36),
         tunables: String::new(),
         is_root: true,
+        is_root_of_all: true,
         capabilities: Some(u64::MAX),
         memory_max: None,
     };
@@ -231,8 +246,26 @@ mod tests {
             assert_eq!(rights.says, format!("root lacks {name} here"));
         }
         assert_eq!(ALL.rights().mark, Mark::Ok);
+        let contained = Surroundings { is_root_of_all: false, ..ALL }.rights();
+        assert_eq!(contained.mark, Mark::Problem);
+        assert!(contained.says.starts_with("you are root of a user namespace"));
         assert_eq!(Surroundings { is_root: false, ..ALL }.rights().mark, Mark::Note);
         assert_eq!(Surroundings { capabilities: None, ..ALL }.rights().mark, Mark::Note);
+    }
+
+    #[test]
+    fn root_of_a_user_namespace_is_known_by_whom_it_maps() {
+        let of_all = |map: &str| {
+            let root = tempfile::tempdir().unwrap();
+            let process = root.path().join("proc/self");
+            std::fs::create_dir_all(&process).unwrap();
+            std::fs::write(process.join("uid_map"), map).unwrap();
+            Surroundings::look(root.path()).is_root_of_all
+        };
+        assert!(of_all("         0          0 4294967295\n"));
+        assert!(!of_all("         0       1000          1\n"));
+        assert!(!of_all("         0     100000      65536\n"));
+        assert!(Surroundings::look(Path::new("/nowhere")).is_root_of_all);
     }
 
     #[test]

@@ -92,7 +92,8 @@ fn lost_and_watched(status: &Value, path: &str) -> Result<(f64, f64)> {
 
 /// A loop shares a CPU with one that says that it does AVX work, and so pays for all that is
 /// counted. For half of the time the clock is three quarters of what it should be; and then, as
-/// APERF and MPERF have it, seven eighths all the time. They are open while they are needed.
+/// APERF and MPERF have it, seven eighths all the time. They are open while they are needed, and
+/// nobody is told of them where they have gone meanwhile.
 fn counters_tell_how_low_clocks_are() -> Result<()> {
     let guest = scheduler_guest(Qemu::cpus(1), Flavour::Stock)?;
     let start = "start_scheduler --force --policy fair --set licence-drop=0.25 --clock-counters";
@@ -130,18 +131,27 @@ fn counters_tell_how_low_clocks_are() -> Result<()> {
              open again
              stop_scheduler
              open stopped
+             {start} {CLOCKS}
+             scx_avxspec policy set fairness=off >&2
+             rmmod fake_clocks
+             scx_avxspec policy set fairness=compensate >&2
+             scx_avxspec status --json >/tmp/without.json
+             stop_scheduler
              kill $loops
              scx_avxspec --force --clock-counters nobody:1,nobody:2 2>&1 |
                  grep -c 'there are no counters of .nobody. here' | sed s/^/refused=/",
         )))
         .collect("/tmp/licences.json")
         .collect("/tmp/clocks.json")
+        .collect("/tmp/without.json")
         .boot()?;
     outcome.all_succeeded()?;
     let counts = counts_of(&outcome, 0)?;
     for (when, open) in [("on", 2), ("off", 0), ("again", 2), ("stopped", 0), ("refused", 1)] {
         ensure_eq!(counts[when], open, "{when}");
     }
+    let without: Value = serde_json::from_slice(&outcome.file("/tmp/without.json")?)?;
+    ensure!(without["clocks"] == "an estimate with licence-drop", "{without}");
     let found = [
         ("/tmp/licences.json", "/loops", "the cycles at each licence, with licence-drop"),
         ("/tmp/clocks.json", "/later", "APERF and MPERF"),
