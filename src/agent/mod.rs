@@ -2,6 +2,7 @@
 //! Loads, observes and explains; schedules nothing.
 
 mod books;
+mod cgroups;
 pub mod clocks;
 pub mod control;
 pub mod counters;

@@ -3,10 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
 use std::iter;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -29,9 +26,6 @@ pub const VERDICTS: [&str; intf::avx_verdict_NR_VERDICTS as usize] =
     ["wide", "light", "detection", "restore", "other"];
 
 const AVX: usize = 2;
-
-/// Where cgroups have their names.
-const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Of each table on one screen.
 const ROWS_SHOWN: usize = 10;
@@ -296,41 +290,6 @@ impl Status {
     }
 }
 
-/// By id. Nothing but the file system is asked, so anyone may, at any time.
-pub fn paths_of_cgroups() -> BTreeMap<u64, String> {
-    cgroup_paths(&hierarchy_below(Path::new(CGROUPS)))
-}
-
-/// The one that is the same for all controllers, which older systems have beside those of each.
-fn hierarchy_below(root: &Path) -> PathBuf {
-    let unified = root.join("unified");
-    if unified.join("cgroup.procs").exists() && !root.join("cgroup.procs").exists() {
-        unified
-    } else {
-        root.to_owned()
-    }
-}
-
-/// The kernel's id of a cgroup is the number of its directory, in this hierarchy: others may be
-/// mounted below.
-fn cgroup_paths(root: &Path) -> BTreeMap<u64, String> {
-    let mut paths = BTreeMap::new();
-    let Ok(hierarchy) = fs::metadata(root).map(|it| it.dev()) else { return paths };
-    let mut pending: Vec<PathBuf> = vec![root.to_owned()];
-    while let Some(dir) = pending.pop() {
-        let Ok(metadata) = fs::metadata(&dir) else { continue };
-        if metadata.dev() != hierarchy {
-            continue;
-        }
-        let below = dir.strip_prefix(root).unwrap_or(&dir);
-        paths.insert(metadata.ino(), format!("/{}", below.display()));
-        let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
-        let is_dir = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-        pending.extend(entries.filter(is_dir).map(|entry| entry.path()));
-    }
-    paths
-}
-
 impl fmt::Display for Status {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let avx_cores = self.cpus.iter().filter(|cpu| cpu.is_avx_core).map(|cpu| cpu.cpu);
@@ -471,29 +430,6 @@ mod tests {
         let shown = status.to_string();
         let line = shown.lines().find(|line| line.starts_with("waits of avx tasks: "));
         assert!(line.unwrap().ends_with(": 51, half below 1.0µs, 1 of 100 at least 536.9ms"));
-    }
-
-    #[test]
-    fn cgroups_are_found_by_the_number_of_their_directory() {
-        let root = tempfile::tempdir().unwrap();
-        let inner = root.path().join("web.slice/nginx");
-        fs::create_dir_all(&inner).unwrap();
-        let paths = cgroup_paths(root.path());
-        assert_eq!(paths[&fs::metadata(&inner).unwrap().ino()], "/web.slice/nginx");
-        assert_eq!(paths[&fs::metadata(root.path()).unwrap().ino()], "/");
-    }
-
-    /// By the file that each of its directories has, and the root of a mixed one has not.
-    #[test]
-    fn the_hierarchy_is_found_beside_those_of_controllers() {
-        let root = tempfile::tempdir().unwrap();
-        let unified = root.path().join("unified");
-        fs::create_dir(&unified).unwrap();
-        assert_eq!(hierarchy_below(root.path()), root.path());
-        fs::write(unified.join("cgroup.procs"), "").unwrap();
-        assert_eq!(hierarchy_below(root.path()), unified);
-        fs::write(root.path().join("cgroup.procs"), "").unwrap();
-        assert_eq!(hierarchy_below(root.path()), root.path());
     }
 
     #[test]

@@ -18,10 +18,10 @@ use tracing::warn;
 use super::access::{Access, Peer};
 use super::{Answer, Pending, Request, read_line, write_line};
 use crate::NAME;
+use crate::agent::cgroups;
 use crate::agent::events::hub::{Following, Hub};
 use crate::agent::events::stream;
 use crate::agent::peers::{self, Host, Until, refusal};
-use crate::agent::status;
 
 /// No request is longer.
 pub const REQUEST_MAX: u64 = 64 * 1024;
@@ -166,7 +166,7 @@ impl Door {
         };
         let mut answer = self.ask_scheduler(request, peer)?;
         if let Answer::Status(status) = &mut answer {
-            status.name_cgroups(&status::paths_of_cgroups());
+            status.name_cgroups(&cgroups::paths());
         }
         Ok((answer, following))
     }

@@ -12,7 +12,7 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 
 use super::shown::{Row, Shown};
 use super::snapshot::{Snapshot, Sums};
-use crate::agent::status;
+use crate::agent::cgroups;
 
 /// Whoever comes so soon gets what the one before got.
 const SHARED_FOR: Duration = Duration::from_millis(200);
@@ -128,7 +128,7 @@ impl Shown {
     fn view(&mut self, snapshot: Snapshot) -> View {
         let work = &snapshot.sums.cgroups;
         // To look for names takes long where there are many cgroups.
-        let names = if work.is_empty() { BTreeMap::new() } else { status::paths_of_cgroups() };
+        let names = if work.is_empty() { BTreeMap::new() } else { cgroups::paths() };
         let cgroups = self.look(work, &names);
         View { snapshot, cgroups }
     }
