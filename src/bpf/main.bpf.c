@@ -83,7 +83,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 	return err ?: start_looking();
 }
 
-s32 BPF_STRUCT_OPS(avxspec_init_task, struct task_struct *p, struct scx_init_task_args *args)
+/* It may sleep, for without memory at once there would be no new task. */
+s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
 {
 	if (!bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
 		return -ENOMEM;

@@ -412,17 +412,20 @@ static void begin_anew(struct task_struct *p, struct task_ctx *tctx)
 /* A new process is like the one that it was forked from. */
 static s32 init_process(struct task_struct *p, bool forked)
 {
-	struct avx_process *process, *parent = NULL;
+	struct avx_process *process, *parent;
 
 	if (p->group_leader->pid != p->pid)
 		return 0;
 	process = bpf_task_storage_get(&processes, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!process)
 		return -ENOMEM;
-	if (forked)
-		parent = lookup_process(bpf_get_current_task_btf());
+	if (!forked)
+		return 0;
+	bpf_rcu_read_lock();
+	parent = lookup_process(bpf_get_current_task_btf());
 	if (parent)
 		*process = *parent;
+	bpf_rcu_read_unlock();
 	return 0;
 }
 
