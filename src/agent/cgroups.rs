@@ -7,12 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where cgroups have their names.
-const CGROUPS: &str = "/sys/fs/cgroup";
-
 /// By number. Nothing but the file system is asked, so anyone may, at any time.
 pub fn paths() -> BTreeMap<u64, String> {
-    paths_in(&hierarchy_below(Path::new(CGROUPS)))
+    paths_in(&hierarchy_in(Path::new("/")))
+}
+
+/// Where cgroups have their names, by which they are found.
+pub fn hierarchy_in(root: &Path) -> PathBuf {
+    hierarchy_below(&root.join("sys/fs/cgroup"))
 }
 
 /// The one that is the same for all controllers, which older systems have beside those of each.
@@ -26,7 +28,7 @@ fn hierarchy_below(root: &Path) -> PathBuf {
 }
 
 /// The number is that of the directory, in this hierarchy: others may be mounted below.
-fn paths_in(root: &Path) -> BTreeMap<u64, String> {
+pub fn paths_in(root: &Path) -> BTreeMap<u64, String> {
     let mut paths = BTreeMap::new();
     let Ok(hierarchy) = fs::metadata(root).map(|it| it.dev()) else { return paths };
     let mut pending: Vec<PathBuf> = vec![root.to_owned()];

@@ -16,7 +16,7 @@ use crate::agent::counters::Source;
 use crate::agent::events::hub::Hub;
 use crate::agent::metrics::{self, Listen};
 use crate::agent::policy::history::History;
-use crate::agent::preflight::{Machine, Tier};
+use crate::agent::preflight::{Groups, Machine, Tier};
 use crate::agent::scheduler::{Ended, Scheduler};
 use crate::agent::setup::{LoadOpts, Means, raise_open_files};
 use crate::agent::{service, stats, topology};
@@ -36,6 +36,9 @@ pub fn run(
     let source = Source::find(&opts.clock_counters, machine.countable(), cpu)?;
     let tier = Tier::choose(opts.tier, opts.forced, &machine, source.counts_licences())?;
     info!("tier {}: {}", tier.name(), tier.why);
+    if let Some(says) = Groups::look(Path::new("/")).in_vain() {
+        warn!("{says}");
+    }
 
     let shutdown = super::shutdown_flag()?;
     let hub = Hub::new();

@@ -173,7 +173,7 @@ fn control_socket() -> Result<()> {
              busy_loops 2
              as nobody 3 >&2 || fail a member was refused
              as stranger 4 && fail a stranger was not refused
-             given_group() {{ setpriv --reuid 1234 --regid 1234 --groups $1 sh -c \"$2\"; }}
+             given_group() {{ /usr/bin/setpriv --reuid 1234 --regid 1234 --groups $1 sh -c \"$2\"; }}
              given_group \"$(seq -s , 65500 65600)\" 'scx_avxspec status' >&2 ||
                  fail the groups of a process are not known
              second && fail two agents run

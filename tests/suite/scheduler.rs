@@ -5,6 +5,7 @@
 use anyhow::{Context, Result, ensure};
 
 use super::avx::fairness::{LICENCES, with_fake_counters};
+use super::counts::counts_of;
 use super::{Test, scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::machine::Machine;
@@ -51,6 +52,11 @@ pub const TESTS: &[Test] = &[
         name: "scheduler::a_pinned_task_gets_its_share_of_a_crowded_cpu",
         budget_s: 90,
         body: a_pinned_task_gets_its_share,
+    },
+    Test {
+        name: "scheduler::says_whose_weights_it_does_not_regard",
+        budget_s: 60,
+        body: says_whose_weights_it_does_not_regard,
     },
 ];
 
@@ -236,4 +242,43 @@ fn numbers(line: &str) -> Result<Vec<f64>> {
     line.split_whitespace()
         .map(|word| word.parse().with_context(|| format!("{word:?} is no number")))
         .collect()
+}
+
+/// And it is so: the default scheduler gives the one hundreds of times as much as the other.
+fn says_whose_weights_it_does_not_regard() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .command(&script(
+            "echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
+             in_group() {
+                 mkdir /sys/fs/cgroup/$1
+                 echo $2 >/sys/fs/cgroup/$1/cpu.weight
+                 busy_loops 1
+                 taskset -p 1 $loops >/dev/null
+                 echo $loops >/sys/fs/cgroup/$1/cgroup.procs
+             }
+             used() { sed -n 's/^usage_usec //p' /sys/fs/cgroup/$1/cpu.stat; }
+             report() {
+                 heavy=$(used heavy) light=$(used light)
+                 sleep 4
+                 echo $1-heavy=$(($(used heavy) - heavy))
+                 echo $1-light=$(($(used light) - light))
+             }
+             in_group heavy 10000
+             in_group light 10
+             report default
+             start_scheduler
+             report ours
+             stop_scheduler
+             cat /tmp/scheduler.err >&2
+             scx_avxspec check | grep -A 1 ' groups ' >&2",
+        ))
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    ensure!(counts["default-heavy"] > 100 * counts["default-light"], "{counts:?}");
+    let (heavy, light) = (counts["ours-heavy"], counts["ours-light"]);
+    ensure!(heavy < 2 * light && light < 2 * heavy, "{counts:?}");
+    let said = &outcome.commands[0].stderr;
+    let sentence = "this scheduler does not regard cpu.weight or cpu.idle of /heavy and 1 more";
+    ensure_eq!(said.matches(sentence).count(), 2, "{said}");
+    Ok(())
 }

@@ -8,6 +8,7 @@
 
 mod cpu;
 mod finding;
+mod groups;
 mod kernel;
 mod layout;
 mod machine;
@@ -23,6 +24,7 @@ use serde::Serialize;
 
 use cpu::Cpu;
 use finding::{Finding, Mark};
+pub use groups::Groups;
 use kernel::Kernel;
 use layout::Layout;
 pub use machine::Machine;
@@ -48,6 +50,7 @@ impl Report {
         findings.extend(cpu.findings(&machine));
         findings.extend(Layout::look(root).findings());
         findings.extend(Surroundings::look(root).findings());
+        findings.push(Groups::look(root).finding());
         let tier = Tier::best(false, &machine, machine.countable().licences);
         findings.push(tier_of(tier));
         Self {

@@ -50,10 +50,13 @@ const WANTED: [Wanted; 21] = [
         "FUNCTION_ERROR_INJECTION",
         "without it quiet-library=on does nothing, and string functions are taken for AVX work",
     ),
-    useful("CGROUPS", "without it there are no weights by control group"),
-    useful("CGROUP_SCHED", "without it there are no weights by control group"),
-    useful("FAIR_GROUP_SCHED", "without it there are no weights by control group"),
-    useful("EXT_GROUP_SCHED", "without it control groups have no weight for this scheduler"),
+    useful("CGROUPS", "without it work is not told apart by control group"),
+    useful("CGROUP_SCHED", "without it the default scheduler knows no control groups"),
+    useful("FAIR_GROUP_SCHED", "without it the default scheduler knows no control groups"),
+    useful(
+        "EXT_GROUP_SCHED",
+        "without it the kernel does not tell who relies on weights of control groups",
+    ),
     useful("CPUSETS", "without it there are no sets of CPUs by control group"),
     needed("DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT", "the kernel's types are made of it"),
 ];

@@ -40,12 +40,13 @@ fn a_stock_kernel_on_cascade_lake_can_be_improved() {
     assert_eq!(report.tier, "xstate");
     assert_eq!(
         marked(&report, Mark::Note),
-        ["options", "patch", "hints", "isolated", "rights", "tier"]
+        ["options", "patch", "hints", "isolated", "rights", "groups", "tier"]
     );
     assert!(says(&report, "options").contains("CONFIG_FUNCTION_ERROR_INJECTION"));
     assert_eq!(says(&report, "isolated"), "CPUs 18-19,38-39 are isolated");
     assert!(says(&report, "libc").contains("glibc 2.31 do without AVX-512"));
     assert!(says(&report, "tunables").contains("does not change"));
+    assert!(says(&report, "groups").ends_with("cpu.max of /kubepods.slice/pod7 and 1 more"));
     let tier = report.findings.last().unwrap();
     assert!(tier.advice.as_ref().unwrap().contains("CONFIG_X86_XFEATURE_HIDING"));
 }
