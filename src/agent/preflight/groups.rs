@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::{Finding, text_at};
 use crate::agent::cgroups;
+use crate::bpf::names::printable;
 
 const TOPIC: &str = "groups";
 
@@ -58,11 +59,12 @@ impl Groups {
 }
 
 fn told(file: &str, paths: &[String]) -> Option<String> {
-    match paths {
-        [] => None,
-        [only] => Some(format!("{file} of {only}")),
-        [first, others @ ..] => Some(format!("{file} of {first} and {} more", others.len())),
-    }
+    let (first, others) = paths.split_first()?;
+    let first = printable(first);
+    Some(match others.len() {
+        0 => format!("{file} of {first}"),
+        more => format!("{file} of {first} and {more} more"),
+    })
 }
 
 #[cfg(test)]
@@ -104,7 +106,7 @@ mod tests {
             "this scheduler does not regard cpu.weight or cpu.idle of /kubepods/batch, nor cpu.max \
              of /kubepods/batch and 1 more"
         );
-        let idle = look(&[("night/cpu.weight", "100"), ("night/cpu.idle", "1")]);
-        assert_eq!(idle.says, "this scheduler does not regard cpu.weight or cpu.idle of /night");
+        let idle = look(&[("\x1bnight/cpu.weight", "100"), ("\x1bnight/cpu.idle", "1")]);
+        assert_eq!(idle.says, "this scheduler does not regard cpu.weight or cpu.idle of /?night");
     }
 }
