@@ -57,6 +57,10 @@ pub fn counts_of(outcome: &Outcome, command: usize) -> Result<Counts> {
 
 /// The mean of what the first command counted so many times.
 pub fn mean_of(outcome: &Outcome, name: &str, times: u32) -> Result<f64> {
+    Ok(each_of(outcome, name, times)?.iter().sum::<f64>() / f64::from(times))
+}
+
+pub fn each_of(outcome: &Outcome, name: &str, times: u32) -> Result<Vec<f64>> {
     let counted: Vec<f64> = outcome
         .stdout(0)?
         .lines()
@@ -64,5 +68,5 @@ pub fn mean_of(outcome: &Outcome, name: &str, times: u32) -> Result<f64> {
         .map(|number| number.parse().with_context(|| format!("{name} is {number:?}")))
         .collect::<Result<_>>()?;
     ensure!(counted.len() == times as usize, "{name} was counted {} times", counted.len());
-    Ok(counted.iter().sum::<f64>() / f64::from(times))
+    Ok(counted)
 }

@@ -7,7 +7,8 @@ use std::fs;
 use anyhow::Result;
 
 use super::{test_program, with_force};
-use crate::suite::counts::{counts_of, mean_of};
+use crate::suite::counts::{counts_of, each_of, mean_of};
+use crate::vm::guest::Outcome;
 use crate::vm::series::patches_in;
 use crate::vm::{Bochs, Flavour, Guest, all_series, bpf, in_repository};
 
@@ -16,11 +17,11 @@ use crate::vm::{Bochs, Flavour, Guest, all_series, bpf, in_repository};
 /// with any kernel.
 const MEASUREMENTS: u32 = 100;
 
-/// Where a ratio is asked for, for a boot is worth two thousandths.
+/// Where kernels are compared: each boot lays out memory in another way.
 const BOOTS: u32 = 4;
 
 /// One CPU, one kernel, `costs WHAT`, and the scheduler around it if there is one.
-fn instructions(flavour: Flavour, scheduler: Option<&str>, what: &str) -> Result<f64> {
+fn run(flavour: Flavour, scheduler: Option<&str>, what: &str) -> Result<Outcome> {
     let costs = test_program("costs")?;
     let mut guest = Guest::new(Bochs::cpus(1).into(), flavour).program(&costs).limit(900);
     let repeated = format!("for n in $(seq {MEASUREMENTS}); do costs {what} || exit 1; done");
@@ -32,8 +33,21 @@ fn instructions(flavour: Flavour, scheduler: Option<&str>, what: &str) -> Result
             format!("rig force --object /bare.o --set {knobs} -- sh -c '{repeated}'")
         }
     };
-    let outcome = guest.command(&command).boot()?;
-    mean_of(&outcome, "instructions", MEASUREMENTS)
+    guest.command(&command).boot()
+}
+
+fn instructions(flavour: Flavour, scheduler: Option<&str>, what: &str) -> Result<f64> {
+    mean_of(&run(flavour, scheduler, what)?, "instructions", MEASUREMENTS)
+}
+
+/// The fewest, without a scheduler: how often the two meet such that it takes more is chance.
+fn fewest_instructions(flavour: Flavour, what: &str) -> Result<f64> {
+    let mut fewest = f64::INFINITY;
+    for _ in 0..BOOTS {
+        let counted = each_of(&run(flavour, None, what)?, "instructions", MEASUREMENTS)?;
+        fewest = counted.into_iter().fold(fewest, f64::min);
+    }
+    Ok(fewest)
 }
 
 /// From a user's first use of AVX-512 to the restart of the instruction.
@@ -43,10 +57,9 @@ pub fn of_a_trap() -> Result<f64> {
 
 /// Two kinds of switches between processes; the worse ratio of both.
 pub fn ratio_without_a_scheduler() -> Result<f64> {
-    let of_all_boots =
-        |flavour, what| (0..BOOTS).map(|_| instructions(flavour, None, what)).sum::<Result<f64>>();
     let ratio = |what| -> Result<f64> {
-        Ok(of_all_boots(Flavour::Patched, what)? / of_all_boots(Flavour::Stock, what)?)
+        let patched = fewest_instructions(Flavour::Patched, what)?;
+        Ok(patched / fewest_instructions(Flavour::Stock, what)?)
     };
     Ok(ratio("pipe")?.max(ratio("yield")?))
 }
