@@ -521,13 +521,6 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 		rescue_at(look_at_next_llc(cctx));
 }
 
-/* The task leaves for another class, or for good: it no longer waits. */
-void BPF_STRUCT_OPS(avxspec_disable, struct task_struct *p)
-{
-	leave_queue(p);
-	tell_books(p);
-}
-
 /* This CPU is no longer ours, and what was the task that ran does not run. */
 static void goes_to_others(void)
 {
@@ -539,6 +532,18 @@ static void goes_to_others(void)
 	set_misused(cctx, false);
 	if (cctx->runs_avx)
 		runs_as(NULL, NULL, cctx, false, scx_bpf_now());
+}
+
+/*
+ * The task leaves for another class, or for good: it no longer waits, and if it asked for
+ * that itself it goes on here.
+ */
+void BPF_STRUCT_OPS(avxspec_disable, struct task_struct *p)
+{
+	leave_queue(p);
+	tell_books(p);
+	if (p == bpf_get_current_task_btf())
+		goes_to_others();
 }
 
 /*

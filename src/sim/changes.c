@@ -5,8 +5,8 @@
  */
 #include "internal.h"
 
-/* Whoever runs is told of as if it began, and by the CPU of who changed it. */
-void sim_tell_changed(struct sim_task *task)
+/* Who changes a task is on another CPU, if there is one. */
+static void from_elsewhere(const struct sim_task *task)
 {
 	u32 cpu = task->cpu;
 
@@ -14,6 +14,12 @@ void sim_tell_changed(struct sim_task *task)
 		cpu = (cpu + 1) % sim_nr_cpus;
 	while (!sim_cpus[cpu].is_online);
 	sim_this_cpu = cpu;
+}
+
+/* Whoever runs is told of as if it began, and by the CPU of who changed it. */
+void sim_tell_changed(struct sim_task *task)
+{
+	from_elsewhere(task);
 	sim_tell_running(task);
 }
 
@@ -34,11 +40,11 @@ void sim_task_weigh(struct sim_task *task, u32 weight)
 }
 
 /*
- * What runs is of a realtime class from now on, as who holds a lock may be; or what does is no
- * longer, or what has gone to sleep so. The kernel lets go of what was asked of it for the task,
- * whose storage stays.
+ * What runs is of a realtime class from now on, as it asks itself, or as who holds a lock may
+ * be; or what does is no longer, or what has gone to sleep so. The kernel lets go of what was asked
+ * of it for the task, whose storage stays.
  */
-void sim_task_be_realtime(struct sim_task *task, bool is_realtime)
+void sim_task_be_realtime(struct sim_task *task, bool is_realtime, bool asks_itself)
 {
 	if (task->is_realtime == is_realtime || !sim_is_attached())
 		return;
@@ -49,6 +55,10 @@ void sim_task_be_realtime(struct sim_task *task, bool is_realtime)
 	task->is_realtime = is_realtime;
 	task->t.prio = is_realtime ? 98 : 120;
 	if (is_realtime) {
+		if (asks_itself)
+			sim_this_cpu = task->cpu;
+		else
+			from_elsewhere(task);
 		avxspec.disable(&task->t);
 		sim_let_go(task);
 		return;

@@ -22,15 +22,21 @@ impl<H: Hardware> Engine<H> {
     /// It has realtime priority for a moment, if it runs.
     pub fn boost(&mut self, task: Task) {
         self.change_task(task, |engine| {
-            engine.kernel.be_realtime(task, true);
-            engine.kernel.be_realtime(task, false);
+            engine.kernel.be_realtime(task, true, false);
+            engine.kernel.be_realtime(task, false, false);
         });
     }
 
     /// It has realtime priority from now on, if it runs; or no longer, if it does not wait.
     #[cfg(test)]
     pub fn be_realtime(&mut self, task: Task, is_realtime: bool) {
-        self.change_task(task, |engine| engine.kernel.be_realtime(task, is_realtime));
+        self.change_task(task, |engine| engine.kernel.be_realtime(task, is_realtime, false));
+    }
+
+    /// The same, but it asks for that itself.
+    #[cfg(test)]
+    pub fn ask_for_realtime(&mut self, task: Task) {
+        self.change_task(task, |engine| engine.kernel.be_realtime(task, true, true));
     }
 
     /// The task may use these CPUs from now on.

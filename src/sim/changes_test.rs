@@ -221,8 +221,7 @@ fn who_had_realtime_priority_begins_anew() {
     }
 }
 
-/// It is AVX work that no longer is the scheduler's, and then nothing at all. The same may give a
-/// hint meanwhile.
+/// It is AVX work that no longer is the scheduler's, and then nothing at all.
 #[test]
 fn who_sleeps_with_realtime_priority_runs_no_avx_work() {
     struct Once(u32);
@@ -254,6 +253,33 @@ fn who_sleeps_with_realtime_priority_runs_no_avx_work() {
         let avx_ns: u64 = (0..2).map(|cpu| engine.kernel().stats(cpu).avx_ns).sum();
         assert!(avx_ns < 12 * MS, "{avx_ns}");
     }
+}
+
+/// Nor what it does after a hint.
+#[test]
+fn who_asks_for_realtime_priority_runs_no_avx_work_from_then_on() {
+    struct Once(u32);
+    impl Program for Once {
+        fn next(&mut self, _now: u64) -> Step {
+            self.0 += 1;
+            match self.0 {
+                1 => Step::Work(Kind::Heavy512, 4e6),
+                2 => Step::Work(Kind::Scalar, 4e6),
+                3 => Step::Hint(1),
+                4 => Step::Work(Kind::Scalar, 4e7),
+                _ => Step::Sleep(SECOND),
+            }
+        }
+    }
+    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
+    let task = engine.spawn(Box::new(Once(0)), 100);
+    engine.run_for(2 * MS).unwrap();
+    engine.ask_for_realtime(task);
+    engine.run_for(500 * MS).unwrap();
+    let avx_ns: u64 = (0..2).map(|cpu| engine.kernel().stats(cpu).avx_ns).sum();
+    assert!((MS / 2..3 * MS).contains(&avx_ns), "{avx_ns}");
+    engine.kernel().audit().unwrap();
 }
 
 /// They could help nobody who is confined to CPUs that are none.

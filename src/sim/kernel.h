@@ -112,7 +112,7 @@ void sim_set_time(u64 now);
 struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup);
 void sim_task_allow(struct sim_task *task, const u64 *words);
 void sim_task_weigh(struct sim_task *task, u32 weight);
-void sim_task_be_realtime(struct sim_task *task, bool is_realtime);
+void sim_task_be_realtime(struct sim_task *task, bool is_realtime, bool asks_itself);
 void sim_task_exit(struct sim_task *task);
 void sim_wake(struct sim_task *task, u32 waker_cpu);
 void sim_block(u32 cpu);

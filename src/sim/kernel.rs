@@ -72,7 +72,7 @@ mod native {
         ) -> *mut Opaque;
         pub fn sim_task_allow(task: *mut Opaque, words: *const [u64; MASK_WORDS]);
         pub fn sim_task_weigh(task: *mut Opaque, weight: u32);
-        pub fn sim_task_be_realtime(task: *mut Opaque, is_realtime: bool);
+        pub fn sim_task_be_realtime(task: *mut Opaque, is_realtime: bool, asks_itself: bool);
         pub fn sim_task_exit(task: *mut Opaque);
         pub fn sim_wake(task: *mut Opaque, waker_cpu: u32);
         pub fn sim_block(cpu: u32);
@@ -293,9 +293,9 @@ impl Kernel {
         unsafe { native::sim_task_weigh(task.0, weight) }
     }
 
-    pub fn be_realtime(&mut self, task: Task, is_realtime: bool) {
+    pub fn be_realtime(&mut self, task: Task, is_realtime: bool, asks_itself: bool) {
         // SAFETY: see above.
-        unsafe { native::sim_task_be_realtime(task.0, is_realtime) }
+        unsafe { native::sim_task_be_realtime(task.0, is_realtime, asks_itself) }
     }
 
     /// A task that does not run; it is gone afterwards.
