@@ -2,7 +2,7 @@
 //! What comes from outside while programs run, and what the scheduler makes of it.
 
 use super::engine::Engine;
-use super::engine_test::{in_force, machine};
+use super::engine_test::{forever, in_force, machine};
 use super::hardware::Steady;
 use super::kernel::{MASK_WORDS, Task};
 use super::model::Kind;
@@ -224,24 +224,18 @@ fn who_had_realtime_priority_begins_anew() {
 /// It is AVX work that no longer is the scheduler's, and then nothing at all.
 #[test]
 fn who_sleeps_with_realtime_priority_runs_no_avx_work() {
-    struct Once(u32);
-    impl Program for Once {
-        fn next(&mut self, _now: u64) -> Step {
-            self.0 += 1;
-            match self.0 {
-                1 => Step::Hint(1),
-                2 => Step::Work(Kind::Heavy512, 4e6),
-                3 => Step::Hint(0),
-                4 => Step::Work(Kind::Scalar, 4e6),
-                5 => Step::Hint(1),
-                _ => Step::Sleep(SECOND),
-            }
-        }
-    }
+    let steps = [
+        Step::Hint(1),
+        Step::Work(Kind::Heavy512, 4e6),
+        Step::Hint(0),
+        Step::Work(Kind::Scalar, 4e6),
+        Step::Hint(1),
+        Step::Sleep(SECOND),
+    ];
     for after_ms in [2, 6] {
         let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
         let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
-        let task = engine.spawn(Box::new(Once(0)), 100);
+        let task = engine.spawn(forever(&steps), 100);
         engine.run_for(after_ms * MS).unwrap();
         engine.be_realtime(task, true);
         engine.run_for(500 * MS).unwrap();
@@ -258,22 +252,16 @@ fn who_sleeps_with_realtime_priority_runs_no_avx_work() {
 /// Nor what it does after a hint.
 #[test]
 fn who_asks_for_realtime_priority_runs_no_avx_work_from_then_on() {
-    struct Once(u32);
-    impl Program for Once {
-        fn next(&mut self, _now: u64) -> Step {
-            self.0 += 1;
-            match self.0 {
-                1 => Step::Work(Kind::Heavy512, 4e6),
-                2 => Step::Work(Kind::Scalar, 4e6),
-                3 => Step::Hint(1),
-                4 => Step::Work(Kind::Scalar, 4e7),
-                _ => Step::Sleep(SECOND),
-            }
-        }
-    }
+    let steps = [
+        Step::Work(Kind::Heavy512, 4e6),
+        Step::Work(Kind::Scalar, 4e6),
+        Step::Hint(1),
+        Step::Work(Kind::Scalar, 4e7),
+        Step::Sleep(SECOND),
+    ];
     let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
     let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
-    let task = engine.spawn(Box::new(Once(0)), 100);
+    let task = engine.spawn(forever(&steps), 100);
     engine.run_for(2 * MS).unwrap();
     engine.ask_for_realtime(task);
     engine.run_for(500 * MS).unwrap();

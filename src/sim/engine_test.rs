@@ -36,7 +36,7 @@ impl Program for Loop {
     }
 }
 
-fn forever(steps: &[Step]) -> Box<dyn Program> {
+pub fn forever(steps: &[Step]) -> Box<dyn Program> {
     Box::new(Loop { steps: steps.to_vec(), at: 0 })
 }
 
