@@ -69,7 +69,8 @@ fn verdict(task: &task_ctx) -> (&'static str, String, &'static str) {
         }
         avx_class_CLASS_AVX if task.habit.mixed => (
             "avx",
-            "it mixes short instructions of AVX-512 with wide ones".to_owned(),
+            "it mixes light instructions of AVX-512, such as string functions, with wide ones"
+                .to_owned(),
             "until it used no wide ones for mixed-memory",
         ),
         _ => (

@@ -176,6 +176,13 @@ impl Book {
         }
     }
 
+    /// Whether it is kept on AVX cores for light instructions more often than it goes there for
+    /// wide ones.
+    fn mixes(&self) -> bool {
+        let phases = |cause| self.phases.get(cause).copied().unwrap_or_default();
+        phases("mixed") > phases("fault") && self.avx_s > self.scalar_s
+    }
+
     /// How unfair it would have been to pay for all of the time.
     pub fn lost_share(&self) -> f64 {
         if self.watched_s > 0.0 { self.lost_s / self.watched_s } else { 0.0 }
@@ -342,7 +349,15 @@ impl fmt::Display for Status {
         }
         let of_cgroups = self.cgroups.iter().map(|it| (it.path.as_str(), &it.book));
         table(out, "cgroup", of_cgroups)?;
-        table(out, "program", self.programs.iter().map(|it| (it.name.as_str(), &it.book)))
+        table(out, "program", self.programs.iter().map(|it| (it.name.as_str(), &it.book)))?;
+        for Program { name, .. } in self.programs.iter().filter(|it| it.book.mixes()) {
+            writeln!(
+                out,
+                "{name} does all its work on AVX cores, for its string functions are AVX-512 as \
+                 well: start it anew if it ran before this scheduler"
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -463,6 +478,23 @@ mod tests {
         assert_eq!(status.cgroups[0].path, "/user/?]0;root??2J");
         let shown = status.to_string();
         assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+    }
+
+    #[test]
+    fn who_is_to_be_started_anew_is_named() {
+        let program = |name: &str, phases: [(&str, u64); 2], avx_s| {
+            let phases = phases.map(|(cause, count)| (cause.to_owned(), count)).into();
+            let book = Book { phases, avx_s, scalar_s: 1.0, ..Book::default() };
+            Program { name: name.to_owned(), book }
+        };
+        let older = program("older", [("mixed", 7), ("fault", 6)], 1.5);
+        let newer = program("newer", [("mixed", 7), ("fault", 7)], 1.5);
+        let rare = program("rare", [("mixed", 7), ("sample", 7)], 0.5);
+        let status = Status { programs: vec![newer, older, rare], ..Status::default() };
+        let shown = status.to_string();
+        let named: Vec<&str> =
+            shown.lines().filter(|line| line.contains("start it anew")).collect();
+        assert!(matches!(named[..], [line] if line.starts_with("older does all its")), "{shown}");
     }
 
     #[test]

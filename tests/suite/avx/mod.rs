@@ -58,6 +58,11 @@ pub const TESTS: &[Test] = &[
         body: nginx_serves_tls_from_avx_cores,
     },
     Test {
+        name: "avx::who_ran_before_the_scheduler_keeps_its_string_functions_on_avx_cores",
+        budget_s: 300,
+        body: who_ran_before_the_scheduler,
+    },
+    Test {
         name: "avx::who_occupies_an_avx_core_is_read_from_a_trace",
         budget_s: 1,
         body: who_occupies_an_avx_core_is_read_from_a_trace,
@@ -107,12 +112,12 @@ pub fn user_rows(report: &str) -> Result<Vec<Row>> {
     Ok(census::read(report)?.into_iter().filter(|row| row.level == "user").collect())
 }
 
-/// Wide instructions on scalar CPUs, which are those below the first AVX core, and on all.
-fn wide_work(rows: &[Row], first_avx_cpu: usize) -> (u64, u64) {
+/// Wide instructions on scalar CPUs, which are all but the AVX cores, and on all.
+fn wide_work(rows: &[Row], avx_cores: &[usize]) -> (u64, u64) {
     let wide = |of: &dyn Fn(&Row) -> bool| -> u64 {
         rows.iter().filter(|row| of(row)).map(|row| row.sum(&WIDE)).sum()
     };
-    (wide(&|row| row.cpu < first_avx_cpu), wide(&|_| true))
+    (wide(&|row| !avx_cores.contains(&row.cpu)), wide(&|_| true))
 }
 
 fn wide_work_goes_to_avx_cores() -> Result<()> {
@@ -175,7 +180,7 @@ fn programs_see_avx512() -> Result<()> {
 }
 
 fn ensure_both_where_they_belong(rows: &[Row]) -> Result<()> {
-    let (on_scalar, all) = wide_work(rows, AVX_CPU);
+    let (on_scalar, all) = wide_work(rows, &[AVX_CPU]);
     ensure!(all > 2_500_000, "{all} wide instructions in a second");
     ensure!(on_scalar * 1000 <= all, "{on_scalar} of {all} wide instructions on scalar CPUs");
 
@@ -192,7 +197,7 @@ fn scalar_work(row: &Row) -> u64 {
 
 /// The switch that takes a task to an AVX core must not be taken for the end of its phase.
 fn a_switch_may_end_a_phase() -> Result<()> {
-    let (on_scalar, all) = wide_work(&alternate("--set return=switch", "")?, AVX_CPU);
+    let (on_scalar, all) = wide_work(&alternate("--set return=switch", "")?, &[AVX_CPU]);
     ensure!(all > 1_000_000, "{all} wide instructions in a second");
     ensure!(on_scalar * 10 <= all, "{on_scalar} of {all} wide instructions on scalar CPUs");
     Ok(())
@@ -212,9 +217,15 @@ fn all_wide_work_is_left_alone() -> Result<()> {
         ))
         .limit(400)
         .boot()?;
-    let (_, all) = wide_work(&user_rows(outcome.stdout(0)?)?, AVX_CPU);
+    let (_, all) = wide_work(&user_rows(outcome.stdout(0)?)?, &[AVX_CPU]);
     // The emulator does 25 million instructions on a CPU in that time.
     ensure!(all > 75_000_000, "{all} wide instructions in half a second");
+    Ok(())
+}
+
+fn who_ran_before_the_scheduler() -> Result<()> {
+    let share = shares::wide_on_scalar_evex()?;
+    ensure!(share <= 0.05, "{share} of the wide instructions are executed on scalar CPUs");
     Ok(())
 }
 
@@ -253,7 +264,7 @@ fn openssl_encrypts_on_avx_cores() -> Result<()> {
 
 /// Of two CPUs the second: more than `least` wide instructions there, and few on the other.
 fn ensure_encrypted_on_avx_core(rows: &[Row], least: u64) -> Result<()> {
-    let (on_scalar, all) = wide_work(rows, 1);
+    let (on_scalar, all) = wide_work(rows, &[1]);
     let on_avx = all - on_scalar;
     ensure!(on_avx > least, "{on_avx} wide instructions on the AVX core");
     ensure!(
