@@ -311,10 +311,13 @@ static bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *p
 		choice = only_choice(shared, avx, private);
 	if (choice == CHOOSE_PREV)
 		choice = first_on(cpu, cctx, running);
+	if (choice == CHOOSE_PREV)
+		return false;
 	if (choice == CHOOSE_PRIVATE && take_private(cpu))
 		return true;
-	return choice != CHOOSE_PREV &&
-	       take(choice, cpu, cctx->role == ROLE_AVX, cctx->shared_llc, cctx->avx_llc);
+	if (nr_llcs > 1)
+		return take_from_around(choice, cpu, running);
+	return take(choice, cpu, cctx->role == ROLE_AVX, cctx->llc, cctx->llc);
 }
 
 /* The slice of @prev is over, or it went to sleep. */

@@ -276,7 +276,7 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 }
 
 /* Who is first on @cpu: the task that runs there, or the first of one of its queues. */
-static enum avx_choice first_on(s32 cpu, const struct cpu_ctx *cctx, s64 running)
+static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *cctx, s64 running)
 {
 	const struct avx_policy *policy = classifies() || nr_llcs > 1 ? current_policy() : NULL;
 	u64 now = scx_bpf_now();
@@ -293,6 +293,44 @@ static enum avx_choice first_on(s32 cpu, const struct cpu_ctx *cctx, s64 running
 			avx = stranded(avx, policy->stranded_ns);
 	}
 	return choose_next(running, shared, avx, private);
+}
+
+/* Whether @cpu, which would idle, can take anything from any other cache. */
+static bool take_from_anywhere(struct cpu_ctx *cctx)
+{
+	bool with_avx = cctx->role == ROLE_AVX;
+	u32 n, llc = cctx->llc;
+
+	bpf_for(n, 1, nr_llcs) {
+		llc = llc_after(llc);
+		if ((has_waiting(shared_queue(llc)) && take_shared(llc)) ||
+		    (with_avx && has_waiting(avx_queue(llc)) && take_avx(llc)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The same as take(), of @choice among the queues that look_around() chose. Who waits at
+ * another cache may have to stay there: then that is forgotten, and it is chosen among who
+ * waits here. Global, for the verifier.
+ */
+__noinline int take_from_around(u32 choice, s32 cpu, s64 running)
+{
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+	if (!cctx)
+		return false;
+	if ((choice == CHOOSE_SHARED && take_shared(cctx->shared_llc)) ||
+	    (choice == CHOOSE_AVX && take_avx(cctx->avx_llc)))
+		return true;
+	cctx->shared_llc = cctx->llc;
+	cctx->avx_llc = cctx->llc;
+	choice = first_on(cpu, cctx, running);
+	if (choice == CHOOSE_PREV)
+		return false;
+	return take(choice, cpu, cctx->role == ROLE_AVX, cctx->llc, cctx->llc) ||
+	       (!is_somebody(running) && take_from_anywhere(cctx));
 }
 
 #endif /* AVXSPEC_WAITING_BPF_H */

@@ -141,6 +141,47 @@ fn no_cpu_idles_while_somebody_waits_at_another_cache() {
     assert!(busy > 1.98, "{busy} of 2 CPUs were busy");
 }
 
+/// The many tasks of one of these caches, which have two CPUs each, may go nowhere else. Others
+/// are one more than the other CPUs: how long one of these waits at most, and how many CPUs they
+/// keep busy.
+fn beside_those_who_may_not_come(nr_caches: u32, nr_crowd: usize, steps: &[Step]) -> (u64, f64) {
+    let nr_cpus = 2 * nr_caches;
+    let mut engine = machine_with_caches(nr_cpus, 2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let crowd: Vec<Task> = (0..nr_crowd).map(|_| engine.spawn(busy(), 100)).collect();
+    let tasks: Vec<Task> = (0..nr_cpus - 1).map(|_| engine.spawn(forever(steps), 100)).collect();
+    for (tasks, cpus) in [(&crowd, 0b1100), (&tasks, !0b1100)] {
+        let mut words = [0; MASK_WORDS];
+        words[0] = cpus & ((1 << nr_cpus) - 1);
+        tasks.iter().for_each(|task| engine.kernel_mut().allow(*task, &words));
+    }
+    let mut longest = 0;
+    for _ in 0..1000 {
+        engine.run_for(MS).unwrap();
+        let waiting = tasks.iter().filter_map(|task| engine.kernel().waits_since(*task));
+        longest = waiting.map(|since| engine.now() - since).fold(longest, u64::max);
+    }
+    let done: f64 = tasks.iter().map(|task| engine.work_done(*task, Kind::Scalar)).sum();
+    (longest, done / SECOND as f64)
+}
+
+#[test]
+fn nobody_waits_for_those_who_may_not_come() {
+    let steps = [Step::Work(Kind::Scalar, 1e9)];
+    let (alone, _) = beside_those_who_may_not_come(2, 0, &steps);
+    let (longest, _) = beside_those_who_may_not_come(2, 40, &steps);
+    assert!(longest <= alone + MS, "{longest} ns instead of {alone} ns");
+}
+
+#[test]
+fn no_cpu_idles_for_those_who_may_not_come() {
+    let steps = [Step::Work(Kind::Scalar, 3e5), Step::Sleep(10_000)];
+    for nr_caches in [2, 3, 4] {
+        let (_, busy) = beside_those_who_may_not_come(nr_caches, 40, &steps);
+        let nr_cpus = f64::from(2 * (nr_caches - 1));
+        assert!(busy > 0.99 * nr_cpus, "{busy} of {nr_cpus} CPUs were busy");
+    }
+}
+
 /// Each cache has an AVX core and a task, which moves there and back a thousand times.
 #[test]
 fn whoever_moves_stays_with_its_cache_if_it_can() {
