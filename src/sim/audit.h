@@ -100,8 +100,12 @@ static void audit_idle(const struct sim_task *it, const struct avx_policy *polic
 
 	if (it->state != SIM_WAITS || it->dsq->is_local)
 		return;
-	if (is_avx_queue(it->dsq->id))
+	if (is_avx_queue(it->dsq->id)) {
+		/* The policy before may have asked for more patience. */
+		if (now - audited.policy_since < UNNOTICED_NS)
+			return;
 		bound += since(it->waits_since, it->t.scx.dsq_vtime) + policy->stranded_ns;
+	}
 	if (now - it->waits_since < bound)
 		return;
 	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
