@@ -316,7 +316,7 @@ static bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *p
 	if (choice == CHOOSE_PRIVATE && take_private(cpu))
 		return true;
 	if (nr_llcs > 1)
-		return take_from_around(choice, cpu, running);
+		return take_from_all(choice, cpu, running);
 	return take(choice, cpu, cctx->role == ROLE_AVX, cctx->llc, cctx->llc);
 }
 

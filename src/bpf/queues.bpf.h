@@ -11,9 +11,10 @@
  * Mechanism. Each last-level cache has a shared queue, where tasks wait that may move,
  * and one for AVX tasks that may use an AVX core. Tasks that may use one CPU only wait in
  * the private queue of that CPU. All are sorted by the time at which a task is due, a time
- * on the wall, so a CPU compares the heads and takes what is due first. An AVX core
- * gives AVX work a head start; a scalar CPU takes AVX work only if it has been due
- * for very long, as when the last AVX core that a task may use is none any more.
+ * on the wall, so a CPU compares the first of each that it may run, and takes what is due
+ * first: if others decided, two could wait for each other. An AVX core gives AVX work a
+ * head start; a scalar CPU takes AVX work only if it has been due for very long, as when
+ * the last AVX core that a task may use is none any more.
  *
  * A CPU that would be idle takes what waits for any cache. One that is not looks at one
  * other cache each time, all in turn, and takes what has been due there for a while: so

@@ -153,17 +153,39 @@ static bool has_waiting(u64 id)
 	return nr_waiting(id);
 }
 
+/* How many tasks that may not run on a CPU are passed over to find one that may. */
+#define MAX_PASSED_OVER 64
+
 /*
- * The time until the first task of a queue is due. Global, as are some below, so that
- * the kernel's verifier does not go through all that follows for each way out of it.
+ * The time until the first task of a queue is due that may run on @cpu. It is not the first
+ * one of all. Behind too many that may not it is taken to be due with the last of these.
+ * Global, as are some below, so that the kernel's verifier does not go through all that
+ * follows for each way out of it.
  */
-__noinline s64 head_due_in(u64 id, u64 now)
+__noinline s64 first_allowed_due_in(u64 id, s32 cpu, u64 now)
+{
+	struct task_struct *p;
+	s64 due_in = NOBODY_DUE;
+	u32 passed = 0;
+
+	bpf_for_each(scx_dsq, p, id, 0) {
+		due_in = p->scx.dsq_vtime - now;
+		if (is_allowed_on(p, cpu) || ++passed >= MAX_PASSED_OVER)
+			return due_in;
+	}
+	return NOBODY_DUE;
+}
+
+/* The same: most often it is the first one. */
+__noinline s64 head_due_in(u64 id, s32 cpu, u64 now)
 {
 	struct task_struct *p;
 
 	if (!has_waiting(id))
 		return NOBODY_DUE;
 	p = __COMPAT_scx_bpf_dsq_peek(id);
+	if (p && !is_allowed_on(p, cpu))
+		return first_allowed_due_in(id, cpu, now);
 	return p ? (s64)(p->scx.dsq_vtime - now) : NOBODY_DUE;
 }
 
@@ -198,12 +220,12 @@ static bool waits_elsewhere(u64 id)
 }
 
 /* Whether what waits at another cache comes before what waits here: most often nobody does. */
-static bool is_first_there(u64 here, u64 there, u64 now)
+static bool is_first_there(u64 here, u64 there, s32 cpu, u64 now)
 {
 	const struct avx_policy *policy = has_waiting(there) ? current_policy() : NULL;
 
-	return policy &&
-	       yielding(head_due_in(there, now), policy->steal_ns) < head_due_in(here, now);
+	return policy && yielding(head_due_in(there, cpu, now), policy->steal_ns) <
+				 head_due_in(here, cpu, now);
 }
 
 /*
@@ -230,9 +252,9 @@ __noinline int look_around(s32 cpu, bool goes_on)
 
 	now = scx_bpf_now();
 	llc = look_at_next_llc(cctx);
-	if (is_first_there(shared_queue(cctx->llc), shared_queue(llc), now))
+	if (is_first_there(shared_queue(cctx->llc), shared_queue(llc), cpu, now))
 		cctx->shared_llc = llc;
-	if (is_first_there(avx_queue(cctx->llc), avx_queue(llc), now))
+	if (is_first_there(avx_queue(cctx->llc), avx_queue(llc), cpu, now))
 		cctx->avx_llc = llc;
 
 	wants = wants && !goes_on && !has_waiting(private_queue(cpu)) &&
@@ -280,13 +302,13 @@ static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *c
 {
 	const struct avx_policy *policy = classifies() || nr_llcs > 1 ? current_policy() : NULL;
 	u64 now = scx_bpf_now();
-	s64 private = head_due_in(private_queue(cpu), now), avx = NOBODY_DUE;
-	s64 shared = head_due_in(shared_queue(cctx->shared_llc), now);
+	s64 private = head_due_in(private_queue(cpu), cpu, now), avx = NOBODY_DUE;
+	s64 shared = head_due_in(shared_queue(cctx->shared_llc), cpu, now);
 
 	if (policy && cctx->shared_llc != cctx->llc)
 		shared = yielding(shared, policy->steal_ns);
 	if (policy && classifies()) {
-		avx = head_due_in(avx_queue(cctx->avx_llc), now);
+		avx = head_due_in(avx_queue(cctx->avx_llc), cpu, now);
 		if (cctx->role == ROLE_AVX)
 			shared = yielding(shared, policy->scalar_penalty_ns);
 		else
@@ -295,8 +317,8 @@ static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *c
 	return choose_next(running, shared, avx, private);
 }
 
-/* Whether @cpu, which would idle, can take anything from any other cache. */
-static bool take_from_anywhere(struct cpu_ctx *cctx)
+/* Whether this CPU, which would idle, can take anything from any other cache. */
+static bool take_from_anywhere(const struct cpu_ctx *cctx)
 {
 	bool with_avx = cctx->role == ROLE_AVX;
 	u32 n, llc = cctx->llc;
@@ -311,26 +333,33 @@ static bool take_from_anywhere(struct cpu_ctx *cctx)
 }
 
 /*
- * The same as take(), of @choice among the queues that look_around() chose. Who waits at
- * another cache may have to stay there: then that is forgotten, and it is chosen among who
- * waits here. Global, for the verifier.
+ * The same as take(), where there are several caches. Who waits in the queue that was chosen
+ * may have to stay where it is: then it is chosen anew among who waits here, and who would
+ * idle asks all the others. Global, for the verifier.
  */
-__noinline int take_from_around(u32 choice, s32 cpu, s64 running)
+__noinline int take_from_all(u32 choice, s32 cpu, s64 running)
 {
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
+	bool with_avx;
+	u64 id;
 
 	if (!cctx)
 		return false;
-	if ((choice == CHOOSE_SHARED && take_shared(cctx->shared_llc)) ||
-	    (choice == CHOOSE_AVX && take_avx(cctx->avx_llc)))
+	with_avx = cctx->role == ROLE_AVX;
+	id = choice == CHOOSE_AVX ? avx_queue(cctx->avx_llc) : shared_queue(cctx->shared_llc);
+	if (choice != CHOOSE_PRIVATE && scx_bpf_dsq_move_to_local(id, 0))
 		return true;
-	cctx->shared_llc = cctx->llc;
-	cctx->avx_llc = cctx->llc;
-	choice = first_on(cpu, cctx, running);
-	if (choice == CHOOSE_PREV)
-		return false;
-	return take(choice, cpu, cctx->role == ROLE_AVX, cctx->llc, cctx->llc) ||
-	       (!is_somebody(running) && take_from_anywhere(cctx));
+
+	if (cctx->shared_llc != cctx->llc || cctx->avx_llc != cctx->llc) {
+		cctx->shared_llc = cctx->llc;
+		cctx->avx_llc = cctx->llc;
+		choice = first_on(cpu, cctx, running);
+		if (choice == CHOOSE_PREV)
+			return false;
+	}
+	/* A queue that somebody else has just emptied says nothing of others. */
+	return take(choice, cpu, with_avx, cctx->llc, cctx->llc) ||
+	       (!is_somebody(running) && scx_bpf_dsq_nr_queued(id) > 0 && take_from_anywhere(cctx));
 }
 
 #endif /* AVXSPEC_WAITING_BPF_H */

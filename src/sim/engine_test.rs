@@ -141,6 +141,12 @@ fn no_cpu_idles_while_somebody_waits_at_another_cache() {
     assert!(busy > 1.98, "{busy} of 2 CPUs were busy");
 }
 
+fn confine(engine: &mut Engine<Steady>, tasks: &[Task], cpus: u64) {
+    let mut words = [0; MASK_WORDS];
+    words[0] = cpus;
+    tasks.iter().for_each(|task| engine.kernel_mut().allow(*task, &words));
+}
+
 /// The many tasks of one of these caches, which have two CPUs each, may go nowhere else. Others
 /// are one more than the other CPUs: how long one of these waits at most, and how many CPUs they
 /// keep busy.
@@ -149,11 +155,8 @@ fn beside_those_who_may_not_come(nr_caches: u32, nr_crowd: usize, steps: &[Step]
     let mut engine = machine_with_caches(nr_cpus, 2, avx_tier_AVX_TIER_OBSERVE, &[]);
     let crowd: Vec<Task> = (0..nr_crowd).map(|_| engine.spawn(busy(), 100)).collect();
     let tasks: Vec<Task> = (0..nr_cpus - 1).map(|_| engine.spawn(forever(steps), 100)).collect();
-    for (tasks, cpus) in [(&crowd, 0b1100), (&tasks, !0b1100)] {
-        let mut words = [0; MASK_WORDS];
-        words[0] = cpus & ((1 << nr_cpus) - 1);
-        tasks.iter().for_each(|task| engine.kernel_mut().allow(*task, &words));
-    }
+    confine(&mut engine, &crowd, 0b1100);
+    confine(&mut engine, &tasks, !0b1100 & ((1 << nr_cpus) - 1));
     let mut longest = 0;
     for _ in 0..1000 {
         engine.run_for(MS).unwrap();
@@ -170,6 +173,53 @@ fn nobody_waits_for_those_who_may_not_come() {
     let (alone, _) = beside_those_who_may_not_come(2, 0, &steps);
     let (longest, _) = beside_those_who_may_not_come(2, 40, &steps);
     assert!(longest <= alone + MS, "{longest} ns instead of {alone} ns");
+}
+
+/// Tasks that share two CPUs of a cache, beside a crowd that has the other two.
+#[test]
+fn weights_count_beside_those_who_may_not_come() {
+    let shares = |nr_crowd| {
+        let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+        let crowd: Vec<Task> = (0..nr_crowd).map(|_| engine.spawn(busy(), 100)).collect();
+        let tasks = [1000, 1000, 100, 100].map(|weight| engine.spawn(busy(), weight));
+        confine(&mut engine, &crowd, 0b1100);
+        confine(&mut engine, &tasks, 0b0011);
+        engine.run_for(10 * SECOND).unwrap();
+        tasks.map(|task| engine.work_done(task, Kind::Scalar) / (10 * SECOND) as f64)
+    };
+    for nr_crowd in [0, 16, 40] {
+        let shares = shares(nr_crowd);
+        assert!(shares[..2].iter().all(|share| (share - 0.9).abs() < 0.03), "{shares:?}");
+    }
+}
+
+/// Roles change while an AVX task and another one wait, each of which may from then on use CPUs of
+/// the other kind alone: neither waits for the other.
+#[test]
+fn two_who_may_not_come_do_not_wait_for_each_other() {
+    let in_force = |list: &str| {
+        let list = format!("avx-cpu-list={list}");
+        in_force(&["sizing=list", &list, "scalar-penalty=300ms", "only-where-it-pays=off"])
+    };
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &[]);
+    let wide = || forever(&[Step::Work(Kind::Heavy512, 1e9)]);
+    let confined = [engine.spawn(wide(), 100), engine.spawn(busy(), 100)];
+    confine(&mut engine, &confined[..1], 0b0011);
+    confine(&mut engine, &confined[1..], 0b1100);
+    for _ in 0..10 {
+        engine.spawn(wide(), 100);
+        engine.spawn(busy(), 100);
+    }
+    let mut longest = 0;
+    for round in 0..10 {
+        engine.kernel_mut().set_policy(&in_force(["0,1", "2,3"][round % 2]));
+        for _ in 0..2000 {
+            engine.run_for(MS).unwrap();
+            let waiting = confined.iter().filter_map(|task| engine.kernel().waits_since(*task));
+            longest = waiting.map(|since| engine.now() - since).fold(longest, u64::max);
+        }
+    }
+    assert!(longest < 400 * MS, "one waited for {longest} ns");
 }
 
 #[test]
@@ -190,9 +240,7 @@ fn whoever_moves_stays_with_its_cache_if_it_can() {
     let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
     let tasks: Vec<Task> = (0..2).map(|_| engine.spawn(forever(&steps), 100)).collect();
     for (n, task) in tasks.iter().enumerate() {
-        let mut words = [0; MASK_WORDS];
-        words[0] = 0b1111 << (4 * n);
-        engine.kernel_mut().allow(*task, &words);
+        confine(&mut engine, &[*task], 0b1111 << (4 * n));
     }
     engine.run_for(10 * MS).unwrap();
     for task in &tasks {
