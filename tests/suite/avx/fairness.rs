@@ -112,8 +112,13 @@ fn counters_tell_how_low_clocks_are() -> Result<()> {
                  scx_avxspec status --json >$1
                  kill $wide
              }}
-             # open WHEN: how many counters there are then
+             # open WHEN EXPECTED: how many counters there are soon after, for the kernel closes
+             # them when it has time
+             are_open() {{
+                 [ $(cat /sys/module/fake_clocks/refcnt) = $1 ]
+             }}
              open() {{
+                 wait_until 10 are_open $2
                  echo $1=$(cat /sys/module/fake_clocks/refcnt)
              }}
              {start} {LICENCES}
@@ -124,13 +129,13 @@ fn counters_tell_how_low_clocks_are() -> Result<()> {
              echo 500,0,375,875 >/sys/module/fake_clocks/parameters/cycles
              echo $loops >/sys/fs/cgroup/later/cgroup.procs
              look /tmp/clocks.json
-             open on
+             open on 2
              scx_avxspec policy set fairness=off >&2
-             open off
+             open off 0
              scx_avxspec policy set fairness=compensate >&2
-             open again
+             open again 2
              stop_scheduler
-             open stopped
+             open stopped 0
              {start} {CLOCKS}
              scx_avxspec policy set fairness=off >&2
              rmmod fake_clocks
