@@ -165,13 +165,11 @@ static bool has_waiting(u64 id)
 __noinline s64 first_allowed_due_in(u64 id, s32 cpu, u64 now)
 {
 	struct task_struct *p;
-	s64 due_in = NOBODY_DUE;
 	u32 passed = 0;
 
 	bpf_for_each(scx_dsq, p, id, 0) {
-		due_in = p->scx.dsq_vtime - now;
 		if (is_allowed_on(p, cpu) || ++passed >= MAX_PASSED_OVER)
-			return due_in;
+			return p->scx.dsq_vtime - now;
 	}
 	return NOBODY_DUE;
 }
@@ -333,23 +331,20 @@ static bool take_from_anywhere(const struct cpu_ctx *cctx)
 }
 
 /*
- * The same as take(), where there are several caches. Who waits in the queue that was chosen
- * may have to stay where it is: then it is chosen anew among who waits here, and who would
- * idle asks all the others. Global, for the verifier.
+ * The same as take(), where there are several caches. Who waits at another one that was chosen
+ * may have to stay there: then it is chosen anew among who waits here, and who would idle asks
+ * all the others. Global, for the verifier.
  */
 __noinline int take_from_all(u32 choice, s32 cpu, s64 running)
 {
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
-	bool with_avx;
 	u64 id;
 
 	if (!cctx)
 		return false;
-	with_avx = cctx->role == ROLE_AVX;
 	id = choice == CHOOSE_AVX ? avx_queue(cctx->avx_llc) : shared_queue(cctx->shared_llc);
 	if (choice != CHOOSE_PRIVATE && scx_bpf_dsq_move_to_local(id, 0))
 		return true;
-
 	if (cctx->shared_llc != cctx->llc || cctx->avx_llc != cctx->llc) {
 		cctx->shared_llc = cctx->llc;
 		cctx->avx_llc = cctx->llc;
@@ -358,7 +353,7 @@ __noinline int take_from_all(u32 choice, s32 cpu, s64 running)
 			return false;
 	}
 	/* A queue that somebody else has just emptied says nothing of others. */
-	return take(choice, cpu, with_avx, cctx->llc, cctx->llc) ||
+	return take(choice, cpu, cctx->role == ROLE_AVX, cctx->llc, cctx->llc) ||
 	       (!is_somebody(running) && scx_bpf_dsq_nr_queued(id) > 0 && take_from_anywhere(cctx));
 }
 

@@ -147,6 +147,17 @@ fn confine(engine: &mut Engine<Steady>, tasks: &[Task], cpus: u64) {
     tasks.iter().for_each(|task| engine.kernel_mut().allow(*task, &words));
 }
 
+/// How long one of them waits at most, in the next so many milliseconds.
+fn longest_wait_of(engine: &mut Engine<Steady>, tasks: &[Task], ms: u64) -> u64 {
+    let mut longest = 0;
+    for _ in 0..ms {
+        engine.run_for(MS).unwrap();
+        let waiting = tasks.iter().filter_map(|task| engine.kernel().waits_since(*task));
+        longest = waiting.map(|since| engine.now() - since).fold(longest, u64::max);
+    }
+    longest
+}
+
 /// The many tasks of one of these caches, which have two CPUs each, may go nowhere else. Others
 /// are one more than the other CPUs: how long one of these waits at most, and how many CPUs they
 /// keep busy.
@@ -157,12 +168,7 @@ fn beside_those_who_may_not_come(nr_caches: u32, nr_crowd: usize, steps: &[Step]
     let tasks: Vec<Task> = (0..nr_cpus - 1).map(|_| engine.spawn(forever(steps), 100)).collect();
     confine(&mut engine, &crowd, 0b1100);
     confine(&mut engine, &tasks, !0b1100 & ((1 << nr_cpus) - 1));
-    let mut longest = 0;
-    for _ in 0..1000 {
-        engine.run_for(MS).unwrap();
-        let waiting = tasks.iter().filter_map(|task| engine.kernel().waits_since(*task));
-        longest = waiting.map(|since| engine.now() - since).fold(longest, u64::max);
-    }
+    let longest = longest_wait_of(&mut engine, &tasks, 1000);
     let done: f64 = tasks.iter().map(|task| engine.work_done(*task, Kind::Scalar)).sum();
     (longest, done / SECOND as f64)
 }
@@ -174,6 +180,16 @@ fn nobody_waits_for_those_who_may_not_come() {
     for nr_crowd in [40, 100] {
         let (longest, _) = beside_those_who_may_not_come(2, nr_crowd, &steps);
         assert!(longest <= alone + MS, "{longest} ns instead of {alone} ns");
+    }
+}
+
+#[test]
+fn no_cpu_idles_for_those_who_may_not_come() {
+    let steps = [Step::Work(Kind::Scalar, 3e5), Step::Sleep(10_000)];
+    for nr_caches in [2, 3, 4] {
+        let (_, busy) = beside_those_who_may_not_come(nr_caches, 40, &steps);
+        let nr_cpus = f64::from(2 * (nr_caches - 1));
+        assert!(busy > 0.99 * nr_cpus, "{busy} of {nr_cpus} CPUs were busy");
     }
 }
 
@@ -215,23 +231,9 @@ fn two_who_may_not_come_do_not_wait_for_each_other() {
     let mut longest = 0;
     for round in 0..10 {
         engine.kernel_mut().set_policy(&in_force(["0,1", "2,3"][round % 2]));
-        for _ in 0..2000 {
-            engine.run_for(MS).unwrap();
-            let waiting = confined.iter().filter_map(|task| engine.kernel().waits_since(*task));
-            longest = waiting.map(|since| engine.now() - since).fold(longest, u64::max);
-        }
+        longest = longest.max(longest_wait_of(&mut engine, &confined, 2000));
     }
     assert!(longest < 400 * MS, "one waited for {longest} ns");
-}
-
-#[test]
-fn no_cpu_idles_for_those_who_may_not_come() {
-    let steps = [Step::Work(Kind::Scalar, 3e5), Step::Sleep(10_000)];
-    for nr_caches in [2, 3, 4] {
-        let (_, busy) = beside_those_who_may_not_come(nr_caches, 40, &steps);
-        let nr_cpus = f64::from(2 * (nr_caches - 1));
-        assert!(busy > 0.99 * nr_cpus, "{busy} of {nr_cpus} CPUs were busy");
-    }
 }
 
 /// Each cache has an AVX core and a task, which moves there and back a thousand times.
@@ -432,9 +434,7 @@ fn tasks_stay_where_they_may_be() {
     for round in 0..100 {
         for (n, task) in tasks.iter().enumerate() {
             if engine.kernel().waits_since(*task).is_some() || round == 0 {
-                let mut words = [0; MASK_WORDS];
-                words[0] = masks[(n + round) % masks.len()];
-                engine.kernel_mut().allow(*task, &words);
+                confine(&mut engine, &[*task], masks[(n + round) % masks.len()]);
             }
         }
         engine.run_for(10 * MS).unwrap();

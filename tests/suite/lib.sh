@@ -71,6 +71,17 @@ set_cpu() {
 	[ "$(cat "$online")" = "$2" ] || fail "CPU $1 is not at $2"
 }
 
+# has_counters N: so many counters of the module fake_clocks are open. The kernel closes them when it
+# has time.
+has_counters() {
+	[ "$(cat /sys/module/fake_clocks/refcnt)" = "$1" ]
+}
+
+# tell_counters WHEN: how many there are then.
+tell_counters() {
+	echo "$1=$(cat /sys/module/fake_clocks/refcnt)"
+}
+
 # busy_loops N: N processes that never sleep, their ids in $loops.
 busy_loops() {
 	loops=

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::phases_guest;
+use super::{phases_guest, status};
 use crate::ensure_eq;
 use crate::suite::counts::counts_of;
 use crate::suite::{Test, script};
@@ -55,7 +55,7 @@ fn books_tell_what_programs_did() -> Result<()> {
         .limit(400)
         .boot()?;
     outcome.all_succeeded()?;
-    let status: Value = serde_json::from_slice(&outcome.file("/tmp/status.json")?)?;
+    let status = status(&outcome, "/tmp/status.json")?;
     for (rows, key, name) in [("cgroups", "path", "/books"), ("programs", "name", "phases")] {
         let rows = status[rows].as_array().context("no rows")?;
         ensure_book(&rows.iter().find(|it| it[key] == name).context(name)?["book"])?;

@@ -31,16 +31,14 @@ fn licences_are_counted() -> Result<()> {
             "ip link set lo up
              insmod /fake_clocks.ko cycles=600,300,100,1000 operations=50 room=4
              scrape() {{ curl --silent http://127.0.0.1:9829/metrics >/tmp/$1; }}
-             # open WHEN: how many counters there are then
-             open() {{ echo $1=$(cat /sys/module/fake_clocks/refcnt); }}
              is_alone() {{
                  scrape meanwhile
-                 [ $(cat /sys/module/fake_clocks/refcnt) = 3 ] && [ \"$(tail -n 1 /tmp/rival)\" = 100 ]
+                 has_counters 3 && [ \"$(tail -n 1 /tmp/rival)\" = 100 ]
              }}
              start_scheduler --force --clock-counters {EVENTS}
-             open before
+             tell_counters before
              scrape first
-             open asked
+             tell_counters asked
              sleep 1
              scrape second
              scx_avxspec status >/tmp/status
@@ -51,7 +49,8 @@ fn licences_are_counted() -> Result<()> {
              wait_until 30 is_alone || fail \"the rival has $(cat /tmp/rival)\"
              kill $rival
              stop_scheduler
-             open stopped
+             wait_until 10 has_counters 0
+             tell_counters stopped
              start_scheduler --force --clock-counters none
              scrape none
              stop_scheduler"

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::phases_guest;
+use super::{phases_guest, status};
 use crate::ensure_eq;
 use crate::suite::counts::counts_of;
 use crate::suite::{Test, scheduler_guest, script};
@@ -71,7 +71,7 @@ fn who_comes_after_gets_what_it_lost() -> Result<()> {
     ensure!((1.15..1.5).contains(&on), "the loop ran {on} times as long, and should 1 / 0.75");
     ensure!((0.9..1.1).contains(&off), "the loop ran {off} times as long with fairness=off");
 
-    let status: Value = serde_json::from_slice(&outcome.file("/tmp/status.json")?)?;
+    let status = status(&outcome, "/tmp/status.json")?;
     ensure!(status["compensates"] == true, "{status}");
     ensure!(status["clocks"] == "an estimate with licence-drop", "{status}");
     let (lost, watched) = lost_and_watched(&status, "/loops")?;
@@ -112,15 +112,6 @@ fn counters_tell_how_low_clocks_are() -> Result<()> {
                  scx_avxspec status --json >$1
                  kill $wide
              }}
-             # open WHEN EXPECTED: how many counters there are soon after, for the kernel closes
-             # them when it has time
-             are_open() {{
-                 [ $(cat /sys/module/fake_clocks/refcnt) = $1 ]
-             }}
-             open() {{
-                 wait_until 10 are_open $2
-                 echo $1=$(cat /sys/module/fake_clocks/refcnt)
-             }}
              {start} {LICENCES}
              look /tmp/licences.json
              stop_scheduler
@@ -129,13 +120,15 @@ fn counters_tell_how_low_clocks_are() -> Result<()> {
              echo 500,0,375,875 >/sys/module/fake_clocks/parameters/cycles
              echo $loops >/sys/fs/cgroup/later/cgroup.procs
              look /tmp/clocks.json
-             open on 2
+             tell_counters on
              scx_avxspec policy set fairness=off >&2
-             open off 0
+             wait_until 10 has_counters 0
+             tell_counters off
              scx_avxspec policy set fairness=compensate >&2
-             open again 2
+             tell_counters again
              stop_scheduler
-             open stopped 0
+             wait_until 10 has_counters 0
+             tell_counters stopped
              {start} {CLOCKS}
              scx_avxspec policy set fairness=off >&2
              rmmod fake_clocks
@@ -155,14 +148,14 @@ fn counters_tell_how_low_clocks_are() -> Result<()> {
     for (when, open) in [("on", 2), ("off", 0), ("again", 2), ("stopped", 0), ("refused", 1)] {
         ensure_eq!(counts[when], open, "{when}");
     }
-    let without: Value = serde_json::from_slice(&outcome.file("/tmp/without.json")?)?;
+    let without = status(&outcome, "/tmp/without.json")?;
     ensure!(without["clocks"] == "an estimate with licence-drop", "{without}");
     let found = [
         ("/tmp/licences.json", "/loops", "the cycles at each licence, with licence-drop"),
         ("/tmp/clocks.json", "/later", "APERF and MPERF"),
     ];
     for (file, victim, source) in found {
-        let status: Value = serde_json::from_slice(&outcome.file(file)?)?;
+        let status = status(&outcome, file)?;
         ensure!(status["clocks"] == source, "{status}");
         let (lost, watched) = lost_and_watched(&status, victim)?;
         ensure!(watched > 0.8, "{source}: the loop was watched for {watched} s");

@@ -13,11 +13,13 @@ pub mod tiers;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use serde_json::Value;
 
 use super::counts::counts_of;
 use super::{Test, scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::census::Row;
+use crate::vm::guest::Outcome;
 use crate::vm::process::text_of;
 use crate::vm::{Bochs, Flavour, Guest, census, in_repository, program};
 
@@ -110,6 +112,12 @@ fn alternate(policy: &str, more: &str) -> Result<Vec<Row>> {
 
 pub fn user_rows(report: &str) -> Result<Vec<Row>> {
     Ok(census::read(report)?.into_iter().filter(|row| row.level == "user").collect())
+}
+
+/// What `scx_avxspec status --json` wrote to a file.
+fn status(outcome: &Outcome, file: &str) -> Result<Value> {
+    outcome.stdout(0)?;
+    Ok(serde_json::from_slice(&outcome.file(file)?)?)
 }
 
 /// Wide instructions on scalar CPUs, which are all but the AVX cores, and on all.

@@ -2,9 +2,8 @@
 //! What AVX cores would gain, told while there are none.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
 
-use super::{CPUS, phases_guest};
+use super::{CPUS, phases_guest, status};
 use crate::suite::{Test, scheduler_guest, script};
 use crate::vm::guest::Outcome;
 use crate::vm::{Bochs, Flavour, Qemu};
@@ -91,11 +90,6 @@ fn told_on_a_stock_kernel() -> Result<()> {
     let told = outcome.stdout(0)?;
     ensure!(told.contains("not known whether they pay: no thread says that"), "{told}");
     Ok(())
-}
-
-fn status(outcome: &Outcome, file: &str) -> Result<Value> {
-    outcome.stdout(0)?;
-    Ok(serde_json::from_slice(&outcome.file(file)?)?)
 }
 
 /// AVX cores, percent of AVX work, and the least and the most percent of gain.

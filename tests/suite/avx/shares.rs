@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use serde::Deserialize;
 
 use super::occupancy::looks_at;
-use super::{CPUS, WIDE, phases_guest, user_rows, wide_work};
+use super::{CPUS, WIDE, phases_guest, status, user_rows, wide_work};
 use crate::ensure_eq;
 use crate::suite::script;
 use crate::vm::guest::Outcome;
@@ -88,7 +88,7 @@ fn wide_on_scalar(first: &str, second: &str) -> Result<(f64, String)> {
         .collect("/tmp/after")
         .boot()?;
     outcome.all_succeeded()?;
-    let [before, after] = [cpus_in(&outcome, "/tmp/before")?, cpus_in(&outcome, "/tmp/after")?];
+    let [before, after] = [roles_in(&outcome, "/tmp/before")?, roles_in(&outcome, "/tmp/after")?];
     let is_all_the_time = |cpu: &usize| before[*cpu].is_avx_core && before[*cpu] == after[*cpu];
     let avx_cores: Vec<usize> = (0..CPUS).filter(is_all_the_time).collect();
     let nr = avx_cores.len();
@@ -114,12 +114,8 @@ struct Role {
     role_changes: u64,
 }
 
-fn cpus_in(outcome: &Outcome, status: &str) -> Result<Vec<Role>> {
-    #[derive(Deserialize)]
-    struct Status {
-        cpus: Vec<Role>,
-    }
-    let Status { cpus } = serde_json::from_slice(&outcome.file(status)?)?;
-    ensure_eq!(cpus.len(), CPUS);
-    Ok(cpus)
+fn roles_in(outcome: &Outcome, file: &str) -> Result<Vec<Role>> {
+    let roles: Vec<Role> = serde_json::from_value(status(outcome, file)?["cpus"].take())?;
+    ensure_eq!(roles.len(), CPUS);
+    Ok(roles)
 }
