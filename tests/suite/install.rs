@@ -22,7 +22,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "install::make_deb_builds_a_package_that_is_complete",
-        budget_s: 120,
+        budget_s: 240,
         body: debian_package,
     },
 ];

@@ -4,8 +4,10 @@
  * count so many cycles at each licence, event 3 the cycles of APERF, and event 4 1000,
  * those of MPERF. Event 5 counts operations. If a name is given, clocks are so while a task
  * of that name runs, and else there is no licence. A CPU may have room for some events only,
- * and then they take turns.
+ * and then they take turns. Who opens an event of the CPU that leaves is kept until it has left.
  */
+#include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/perf_event.h>
 #include <linux/sched/clock.h>
@@ -30,6 +32,10 @@ static DEFINE_PER_CPU(unsigned int, nr_counting);
 static char culprit[TASK_COMM_LEN];
 module_param_string(culprit, culprit, sizeof(culprit), 0644);
 MODULE_PARM_DESC(culprit, "the task that makes clocks what they are, if it is one");
+
+static int leaves = -1;
+module_param(leaves, int, 0644);
+MODULE_PARM_DESC(leaves, "the CPU that leaves while somebody opens an event of it, or -1");
 
 static struct pmu fake_clocks;
 
@@ -90,6 +96,9 @@ static int fake_event_init(struct perf_event *event)
 		return -ENOENT;
 	if (is_sampling_event(event) || event->cpu < 0 || event->attr.config > OPERATIONS)
 		return -EINVAL;
+	while (event->cpu == READ_ONCE(leaves) && cpu_online(event->cpu))
+		if (msleep_interruptible(10))
+			return -EINTR;
 	return 0;
 }
 
