@@ -11,7 +11,7 @@
 #include "state.bpf.h"
 #include "waiting.bpf.h"
 
-/* How many waiting tasks the tick looks at for one that an idle CPU may run. */
+/* How many waiting tasks are looked at for one that an idle CPU may run. */
 #define MAX_RESCUE_SCAN 8
 
 /*
@@ -63,24 +63,30 @@ static void rescue_at(u32 llc)
 
 /*
  * Where all CPUs idle nobody notices that an AVX core has missed its task, nor that there may be
- * no more AVX core for it: then it is for any CPU once it has been due for long. Global, for the
+ * none for it: then it is for any CPU once it has been due for long. A tick may come in between
+ * and use the same scratch mask: the wrong CPU wakes up, and goes to sleep again. Global, for the
  * verifier.
  */
 __noinline int wake_for_stranded(u64 id, u64 stranded_ns)
 {
-	struct bpf_cpumask *avx;
+	const struct cpumask *avx;
 	struct task_struct *p;
+	u32 scanned = 0;
 	s32 cpu;
 
 	bpf_rcu_read_lock();
-	avx = avx_cpus;
-	cpu = avx ? scx_bpf_pick_idle_cpu(cast_mask(avx), 0) : -ENOENT;
-	p = __COMPAT_scx_bpf_dsq_peek(id);
-	if (cpu < 0 && p &&
-	    is_somebody(stranded((s64)(p->scx.dsq_vtime - scx_bpf_now()), stranded_ns)))
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (cpu >= 0)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	bpf_for_each(scx_dsq, p, id, 0) {
+		s64 due_in = p->scx.dsq_vtime - scx_bpf_now();
+
+		avx = allowed_in(p, ROLE_AVX);
+		cpu = avx ? scx_bpf_pick_idle_cpu(avx, 0) : -ENOENT;
+		if (cpu < 0 && is_somebody(stranded(due_in, stranded_ns)))
+			cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu >= 0)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		if (cpu >= 0 || ++scanned >= MAX_RESCUE_SCAN)
+			break;
+	}
 	bpf_rcu_read_unlock();
 	return 0;
 }

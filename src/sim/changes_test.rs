@@ -194,6 +194,25 @@ fn avx_work_is_not_left_beside_idle_cpus() {
     engine.kernel().audit().unwrap();
 }
 
+/// A realtime task has the one AVX core that an AVX task may use. Another AVX core idles, and so does
+/// a CPU that it may use: there it has a turn whenever it has waited for long.
+#[test]
+fn avx_work_is_not_left_beside_an_avx_core_that_is_not_for_it() {
+    let turns = ["sizing=static", "avx-cpus=2", "only-where-it-pays=off"];
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &turns);
+    let task = engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
+    let mut cpus = [0; MASK_WORDS];
+    cpus[0] = 0b1001;
+    engine.allow(task, &cpus);
+    engine.run_for(100 * MS).unwrap();
+    engine.take_cpu(3, 10 * SECOND);
+    let before = engine.work_done(task, Kind::Heavy512);
+    engine.run_for(SECOND).unwrap();
+    let done = engine.work_done(task, Kind::Heavy512) - before;
+    assert!(done > 10.0 * MS as f64, "{done} ns of work");
+    engine.kernel().audit().unwrap();
+}
+
 /// The kernel has let go of what was asked of it: nothing is hidden, and no system call ends a
 /// phase. It is asked again, or else the next wide work would not be noticed.
 #[test]
