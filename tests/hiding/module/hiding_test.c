@@ -12,8 +12,8 @@
  *    hidden from the task that loads it, if kvm_loads_reduced=1. kvm.ko has to be
  *    there already.
  *  - reduced_at_stop: how many CPUs were made to look as if they were in user
- *    mode with AVX-512 hidden at the moment when hiding is switched off;
- *    reduced_after_stop: how many still were when that was done.
+ *    mode with AVX-512 hidden at the moment when hiding has been switched off;
+ *    reduced_after_stop: how many still were when all that was done.
  *  - wrong: results of the kernel's AVX-512 that were not right, and guests that
  *    would have been entered with a reduced XCR0.
  */
@@ -31,6 +31,7 @@
 
 static u32 __percpu *hidden;
 static u64 full_xcr0;
+static unsigned long switch_address;
 static struct tracepoint *exec_tracepoint;
 
 static bool use_in_exec;
@@ -152,17 +153,26 @@ static void reduce_this_cpu(void *unused)
 	*this_cpu_ptr(hidden) = AVX512;
 }
 
-/* A CPU that has not left user mode since its task was let go looks like this. */
-static int on_stop(struct kprobe *probe, struct pt_regs *regs)
+static int on_switch_off(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	return regs->di == switch_address ? 0 : 1;
+}
+
+/*
+ * A CPU that has not left user mode since its task was let go looks like this. As long as hiding
+ * is not off yet, its return to user mode would make XCR0 full.
+ */
+static int on_switched_off(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	smp_call_function(reduce_this_cpu, NULL, 1);
 	atomic_add(num_online_cpus() - 1, &reduced_at_stop);
 	return 0;
 }
 
-static struct kprobe stop_probe = {
-	.symbol_name = "fpu_hiding_stop",
-	.pre_handler = on_stop,
+static struct kretprobe switch_probe = {
+	.kp.symbol_name = "static_key_disable",
+	.entry_handler = on_switch_off,
+	.handler = on_switched_off,
 };
 
 static int on_stopped(struct kretprobe_instance *instance, struct pt_regs *regs)
@@ -218,11 +228,13 @@ static int __init hiding_test_init(void)
 	int error;
 
 	hidden = (u32 __percpu *)address_of("fpu_hidden");
+	switch_address = address_of("fpu_hiding");
 	for_each_kernel_tracepoint(find_exec, NULL);
 	alloc_guest = (void *)address_of("fpu_alloc_guest_fpstate");
 	free_guest = (void *)address_of("fpu_free_guest_fpstate");
 	swap_guest = (void *)address_of("fpu_swap_kvm_fpstate");
-	if (!hidden || !exec_tracepoint || !alloc_guest || !free_guest || !swap_guest)
+	if (!hidden || !switch_address || !exec_tracepoint || !alloc_guest || !free_guest ||
+	    !swap_guest)
 		return -ENOENT;
 
 	kernel_fpu_begin();
@@ -233,12 +245,12 @@ static int __init hiding_test_init(void)
 		return -ENOMEM;
 	fpstate_set_confidential(&guest);
 
-	error = register_kprobe(&stop_probe);
+	error = register_kretprobe(&switch_probe);
 	if (error)
 		goto free;
 	error = register_kretprobe(&stopped_probe);
 	if (error)
-		goto unregister_stop;
+		goto unregister_switch;
 	error = tracepoint_probe_register(exec_tracepoint, on_exec, NULL);
 	if (error)
 		goto unregister_stopped;
@@ -254,8 +266,8 @@ unregister_exec:
 	tracepoint_synchronize_unregister();
 unregister_stopped:
 	unregister_kretprobe(&stopped_probe);
-unregister_stop:
-	unregister_kprobe(&stop_probe);
+unregister_switch:
+	unregister_kretprobe(&switch_probe);
 free:
 	free_guest(&guest);
 	return error;
@@ -268,7 +280,7 @@ static void __exit hiding_test_exit(void)
 	tracepoint_probe_unregister(exec_tracepoint, on_exec, NULL);
 	tracepoint_synchronize_unregister();
 	unregister_kretprobe(&stopped_probe);
-	unregister_kprobe(&stop_probe);
+	unregister_kretprobe(&switch_probe);
 	free_guest(&guest);
 }
 
