@@ -2,13 +2,14 @@
 //! What may happen to a machine, written as bytes: any bytes are a scenario, so that a fuzzer can
 //! look for the ones that hurt.
 
-use super::hardware::places;
 use super::machine::Topology;
 use super::model::Kind;
 use crate::bpf::intf::{
-    avx_hint_value_AVX_HINT_AVX512, avx_hint_value_AVX_HINT_NONE, avx_tier,
-    avx_tier_AVX_TIER_HINTS, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP,
-    avx_tier_AVX_TIER_XSTATE, avx_topology,
+    avx_clock_counters, avx_clock_counters_APERF_AND_MPERF,
+    avx_clock_counters_CYCLES_BY_LICENCE as CYCLES_BY_LICENCE,
+    avx_clock_counters_NO_CLOCK_COUNTERS, avx_hint_value_AVX_HINT_AVX512,
+    avx_hint_value_AVX_HINT_NONE, avx_tier, avx_tier_AVX_TIER_COUNTERS, avx_tier_AVX_TIER_HINTS,
+    avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_XSTATE,
 };
 
 const US: u64 = 1000;
@@ -35,10 +36,28 @@ const MACHINES: [[usize; 4]; 8] = [
     [2, 2, 2, 2],
 ];
 
+/// Clocks that are always at their best, or are low for wide vectors and counted or not.
+const CLOCKS: [Option<avx_clock_counters>; 4] = [
+    None,
+    Some(avx_clock_counters_NO_CLOCK_COUNTERS),
+    Some(avx_clock_counters_APERF_AND_MPERF),
+    Some(CYCLES_BY_LICENCE),
+];
+
 const TIERS: [avx_tier; 6] = [
     avx_tier_AVX_TIER_TRAP,
     avx_tier_AVX_TIER_TRAP,
     avx_tier_AVX_TIER_TRAP,
+    avx_tier_AVX_TIER_XSTATE,
+    avx_tier_AVX_TIER_HINTS,
+    avx_tier_AVX_TIER_OBSERVE,
+];
+
+/// ... where licences are counted.
+const TIERS_BY_LICENCES: [avx_tier; 6] = [
+    avx_tier_AVX_TIER_TRAP,
+    avx_tier_AVX_TIER_COUNTERS,
+    avx_tier_AVX_TIER_COUNTERS,
     avx_tier_AVX_TIER_XSTATE,
     avx_tier_AVX_TIER_HINTS,
     avx_tier_AVX_TIER_OBSERVE,
@@ -80,6 +99,14 @@ const TURNS: [&str; 32] = [
     "grow-dwell=0ms",
     "wait-target=0ms",
     "backoff-min=0ms",
+];
+
+/// ... and of the time that low clocks take.
+const FAIRNESS: [&[&str]; 4] = [
+    &[],
+    &["fairness=compensate"],
+    &["fairness=compensate", "licence-drop=0.5"],
+    &["fairness=compensate", "licence-hold=0s"],
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -143,6 +170,8 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     pub machine: [usize; 4],
+    /// None: they are always at their best.
+    pub clocks: Option<avx_clock_counters>,
     pub tier: avx_tier,
     pub commands: Vec<Command>,
 }
@@ -182,12 +211,16 @@ impl Scenario {
             nr_tasks += usize::from(matches!(command, Command::Spawn { .. }));
             nr_tasks <= TASKS_MAX || !matches!(command, Command::Spawn { .. })
         });
-        Self { machine: header.choose(&MACHINES), tier: header.choose(&TIERS), commands }
+        let (of_machine, of_tier) = (header.next(), header.next());
+        let machine = MACHINES[of_machine % MACHINES.len()];
+        let clocks = CLOCKS[of_machine / MACHINES.len() % CLOCKS.len()];
+        let tiers = if clocks == Some(CYCLES_BY_LICENCE) { &TIERS_BY_LICENCES } else { &TIERS };
+        Self { machine, clocks, tier: tiers[of_tier % tiers.len()], commands }
     }
 
-    pub fn places(&self) -> Vec<avx_topology> {
+    pub fn topology(&self) -> Topology {
         let [sockets, llcs, cores, threads] = self.machine;
-        places(&Topology::regular(sockets, llcs, cores, threads))
+        Topology::regular(sockets, llcs, cores, threads)
     }
 }
 
@@ -203,8 +236,10 @@ fn command(bytes: &mut Bytes<'_>) -> Command {
         4 => Command::Weigh { task: bytes.next(), weight: bytes.choose(&WEIGHTS) },
         5 | 6 => Command::Allow { task: bytes.next(), cpus: bytes.cpus() },
         7 | 8 => {
-            let turns = bytes.next() % 5;
-            Command::Policy((0..turns).map(|_| bytes.choose(&TURNS)).collect())
+            let nr = bytes.next() % 5;
+            let mut turns = [0; 4].map(|_| bytes.choose(&TURNS))[..nr].to_vec();
+            turns.extend(bytes.choose(&FAIRNESS));
+            Command::Policy(turns)
         }
         9 | 10 => {
             let cpu = bytes.next() as u32;

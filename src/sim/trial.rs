@@ -10,17 +10,20 @@ use anyhow::{Context, Result, ensure};
 use super::caches::Footprint;
 use super::channels::Channel;
 use super::engine::{COSTS, Engine};
-use super::hardware::Steady;
+use super::hardware::{Modelled, Steady, places};
 use super::kernel::{BEGIN_NS, Kernel, MASK_WORDS, Task};
-use super::model::Kind;
-use super::program::{Home, Program, Step};
+use super::model::{Kind, Model};
+use super::program::{Hardware, Home, Program, Step};
 use super::scenario::{Command, HINTS, Habit, Scenario};
 use crate::agent::policy;
-use crate::bpf::intf::{AVX_WAIT_MAX_S, avx_policy_in_force};
-use crate::processors::UNKNOWN_CLOCKS;
+use crate::bpf::intf::{AVX_WAIT_MAX_S, avx_clocks, avx_policy, avx_policy_in_force};
+use crate::processors::{UNKNOWN_CLOCKS, known_clocks};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
+
+/// Whose clocks they are, if they are not always at their best.
+const MODEL: &str = "i9-7940x";
 
 /// How often it is looked at what must hold, at least.
 const LOOK_NS: u64 = 10 * MS;
@@ -86,8 +89,8 @@ impl Program for Script {
     }
 }
 
-struct Trial {
-    engine: Engine<Steady>,
+struct Trial<H: Hardware> {
+    engine: Engine<H>,
     channel: Channel,
     tasks: Vec<(Task, Rc<Cell<bool>>)>,
     /// The first one of each process that others may be threads of, for it stays.
@@ -98,9 +101,18 @@ struct Trial {
 }
 
 pub fn run(scenario: &Scenario) -> Result<()> {
-    let first = avx_policy_in_force { generation: 1, checksum: 0, policy: policy::standard() };
-    let kernel = Kernel::boot(&scenario.places(), &UNKNOWN_CLOCKS, scenario.tier, &first)?;
-    let mut engine = Engine::new(kernel, Steady, COSTS);
+    let Some(counters) = scenario.clocks else {
+        return run_on(Steady, &UNKNOWN_CLOCKS, scenario);
+    };
+    let model = Model::named(MODEL).context("no such model")?;
+    let clocks = avx_clocks { counters: counters.into(), ..known_clocks(&model.steps) };
+    run_on(Modelled::new(&model, &scenario.topology(), counters), &clocks, scenario)
+}
+
+fn run_on<H: Hardware>(hardware: H, clocks: &avx_clocks, scenario: &Scenario) -> Result<()> {
+    let first = avx_policy_in_force { generation: 1, checksum: 0, policy: standard() };
+    let kernel = Kernel::boot(&places(&scenario.topology()), clocks, scenario.tier, &first)?;
+    let mut engine = Engine::new(kernel, hardware, COSTS);
     let channel = engine.open_channel();
     let (tasks, leaders) = (Vec::new(), Vec::new());
     let mut trial = Trial { engine, channel, tasks, leaders, generation: 1, taken_ns: 0 };
@@ -114,7 +126,12 @@ pub fn run(scenario: &Scenario) -> Result<()> {
     Ok(())
 }
 
-impl Trial {
+/// Of a CPU that loses a quarter of its clock, where nothing more is known of it.
+fn standard() -> avx_policy {
+    policy::on_cpu(&policy::standard(), 256)
+}
+
+impl<H: Hardware> Trial<H> {
     fn nr_cpus(&self) -> u32 {
         self.engine.kernel().nr_cpus()
     }
@@ -186,7 +203,7 @@ impl Trial {
     /// Turns that contradict each other are no policy.
     fn set_policy(&mut self, turns: &[&str]) {
         let turns: Vec<String> = turns.iter().map(|turn| (*turn).to_owned()).collect();
-        if let Ok(policy) = policy::turned(policy::standard(), &turns) {
+        if let Ok(policy) = policy::turned(standard(), &turns) {
             self.generation += 1;
             let generation = self.generation;
             let in_force = avx_policy_in_force { generation, checksum: 0, policy };
