@@ -62,7 +62,7 @@ fn they_are_what_the_program_did() -> Result<()> {
                  --set only-where-it-pays=off
              phases 1 1000000 {SCALAR_ITERATIONS} {WIDE_ITERATIONS} & phases=$!
              sleep 0.3
-             thread=$(ls /proc/$phases/task | tail -n 1)
+             thread=$(ls /proc/$phases/task | sort -n | tail -n 1)
              kill -STOP $phases
              sleep 0.1
 

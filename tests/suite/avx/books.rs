@@ -43,7 +43,7 @@ fn books_tell_what_programs_did() -> Result<()> {
              scx_avxspec status --json >/tmp/status.json
              phases 1 1000000 20 {WIDE} & phases=$!
              sleep 0.5
-             scx_avxspec explain $(ls /proc/$phases/task | tail -n 1) >/tmp/explanation
+             scx_avxspec explain $(ls /proc/$phases/task | sort -n | tail -n 1) >/tmp/explanation
              scx_avxspec explain 999999 2>/tmp/refusal && fail it explained what is not there
              scx_avxspec status
              kill $phases

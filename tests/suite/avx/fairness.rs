@@ -53,7 +53,7 @@ fn who_comes_after_gets_what_it_lost() -> Result<()> {
                  echo $1_wide=$(($(cpu_ns $wide) - all))
              }
              sleep 0.5
-             wide=$(ls /proc/$phases/task | tail -n 1)
+             wide=$(ls /proc/$phases/task | sort -n | tail -n 1)
              share on
              scx_avxspec status --json >/tmp/status.json
              scx_avxspec policy set fairness=off >&2

@@ -30,7 +30,7 @@ fn told_before_there_are_any() -> Result<()> {
              phases 5 100000000 180 20 & phases=$!
              sleep 1
              scx_avxspec status --json >/tmp/observed
-             scx_avxspec explain $(ls /proc/$phases/task | tail -n 1) >&2
+             scx_avxspec explain $(ls /proc/$phases/task | sort -n | tail -n 1) >&2
              scx_avxspec policy use adaptive >&2
              scx_avxspec status --json >/tmp/served
              # From here on there is nothing to see.
