@@ -13,7 +13,7 @@ pub const TESTS: &[Test] = &[
         budget_s: 90,
         body: || rounds(3),
     },
-    Test { name: "hotplug::several_cpus_may_go_while_it_restarts", budget_s: 120, body: in_a_row },
+    Test { name: "hotplug::several_cpus_may_go_while_it_restarts", budget_s: 180, body: in_a_row },
 ];
 
 /// Linux 6.12 lets the bandwidth that it accounts to a CPU's fair server sink
