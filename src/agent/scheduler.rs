@@ -41,8 +41,8 @@ use crate::{NAME, version};
 
 /// How long a raised shutdown flag may go unnoticed, and how often what may wait is done.
 const LOOK_AROUND: Duration = Duration::from_millis(250);
-/// How long the kernel may take from the going of a CPU to saying so.
-const KERNEL_TELLS_WITHIN: Duration = Duration::from_secs(2);
+/// How long the kernel may take from the going of a CPU to saying so, where much else is to be done.
+const KERNEL_TELLS_WITHIN: Duration = Duration::from_secs(10);
 
 /// How a scheduler ended, if it was not by an error.
 pub enum Ended {
