@@ -2,6 +2,7 @@
 //! Reads what the BPF programs keep in their maps.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -10,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::{MapCore, MapFlags};
 
 use crate::bpf::intf::{
-    avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_owner, avx_queue_kind,
+    avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_owner, avx_process, avx_queue_kind,
     avx_queue_kind_NR_QUEUE_KINDS, queue_ctx, task_ctx,
 };
 use crate::bpf::skel::BpfSkel;
@@ -106,20 +107,32 @@ pub fn event(bytes: &[u8]) -> Result<avx_event> {
     parse(bytes)
 }
 
-/// What is known of a thread.
-pub fn task(skel: &BpfSkel<'_>, thread: i32) -> Result<task_ctx> {
+/// What is known of a thread, and of its process.
+pub fn task(skel: &BpfSkel<'_>, thread: i32) -> Result<(task_ctx, avx_process)> {
+    let task = of_thread(&skel.maps.tasks, thread)?;
+    let process = of_thread(&skel.maps.processes, first_thread_of(thread)?)?;
+    Ok((task, process))
+}
+
+fn of_thread<T: Plain>(map: &impl MapCore, thread: i32) -> Result<T> {
     let pidfd = match open_thread(thread) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
             bail!("there is no thread {thread}")
         }
         other => other.with_context(|| format!("cannot look at thread {thread}"))?,
     };
-    let bytes = skel
-        .maps
-        .tasks
+    let bytes = map
         .lookup(&pidfd.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
         .with_context(|| format!("cannot read what is known of thread {thread}"))?;
     parse(&bytes.with_context(|| format!("nothing is known of thread {thread}"))?)
+}
+
+/// That of its process.
+fn first_thread_of(thread: i32) -> Result<i32> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status"))
+        .with_context(|| format!("there is no thread {thread}"))?;
+    let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    number.and_then(|it| it.trim().parse().ok()).context("the kernel tells of no process")
 }
 
 fn open_thread(thread: i32) -> io::Result<OwnedFd> {
@@ -138,6 +151,7 @@ impl Plain for avx_cpu_role {}
 impl Plain for avx_cpu_stats {}
 impl Plain for avx_event {}
 impl Plain for avx_owner {}
+impl Plain for avx_process {}
 impl Plain for queue_ctx {}
 impl Plain for task_ctx {}
 

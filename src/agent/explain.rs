@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::status::{BOUNDARIES, Book, CAUSES, seconds};
 use crate::bpf::intf::{
-    avx_class_CLASS_AVX, avx_class_CLASS_DEFAULT, avx_class_CLASS_SCALAR, task_ctx,
+    avx_class_CLASS_AVX, avx_class_CLASS_DEFAULT, avx_class_CLASS_SCALAR, avx_process, task_ctx,
 };
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,12 +25,21 @@ pub struct Explanation {
     pub scalar_between_phases_s: f64,
     /// For how long it is kept where it is, since to move it is not worth it.
     pub kept_for_s: f64,
+    /// For how much longer its program is left alone, since AVX cores do not pay for it.
+    pub left_alone_for_s: f64,
     pub book: Book,
 }
 
 impl Explanation {
-    pub fn new(thread: i32, task: &task_ctx) -> Self {
-        let (class, why, until) = verdict(task);
+    /// At so many nanoseconds of the scheduler's clock.
+    pub fn new(thread: i32, task: &task_ctx, process: &avx_process, now: u64) -> Self {
+        let left_alone_for_s = seconds(process.worth.alone_until.saturating_sub(now));
+        let served = match (process.exempt, left_alone_for_s > 0.0) {
+            (true, _) => Served::NotMeant,
+            (false, true) => Served::NotWorthIt,
+            (false, false) => Served::Meant,
+        };
+        let (class, why, until) = verdict(task, served);
         Self {
             thread,
             class: class.to_owned(),
@@ -40,12 +49,21 @@ impl Explanation {
             generation: task.generation,
             scalar_between_phases_s: seconds(task.phase.scalar),
             kept_for_s: seconds(task.phase.keep),
+            left_alone_for_s,
             book: Book::new(&task.book),
         }
     }
 }
 
-fn verdict(task: &task_ctx) -> (&'static str, String, &'static str) {
+/// What AVX cores are to its program.
+#[derive(Clone, Copy, PartialEq)]
+enum Served {
+    Meant,
+    NotMeant,
+    NotWorthIt,
+}
+
+fn verdict(task: &task_ctx, served: Served) -> (&'static str, String, &'static str) {
     let name = |names: &[&'static str], n: u32| names.get(n as usize).copied().unwrap_or("unknown");
     #[allow(non_upper_case_globals)]
     match task.habit.class {
@@ -54,7 +72,12 @@ fn verdict(task: &task_ctx) -> (&'static str, String, &'static str) {
             "it was never seen with wide vectors".to_owned(),
             "until it uses 512-bit instructions, or says so",
         ),
-        avx_class_CLASS_SCALAR if task.phase.ended == 0 => (
+        avx_class_CLASS_SCALAR if served == Served::NotWorthIt => (
+            "scalar",
+            "it was seen with wide vectors, and AVX cores do not pay for its program".to_owned(),
+            "until they are tried for it again, or it says that it does AVX work",
+        ),
+        avx_class_CLASS_SCALAR if served == Served::NotMeant || task.phase.ended == 0 => (
             "scalar",
             "it was seen with wide vectors, and AVX cores are not for it".to_owned(),
             "until they are, or it says that it does AVX work",
@@ -92,6 +115,13 @@ impl fmt::Display for Explanation {
              kept for {:.6} s",
             self.book.avx_s, self.book.scalar_s, self.scalar_between_phases_s, self.kept_for_s
         )?;
+        if self.left_alone_for_s > 0.0 {
+            writeln!(
+                out,
+                "its program is left alone for another {:.3} s, since AVX cores do not pay for it",
+                self.left_alone_for_s
+            )?;
+        }
         for (what, counts) in [
             ("phases began", &self.book.phases),
             ("phases ended", &self.book.ends),
@@ -127,12 +157,21 @@ mod tests {
         unsafe { std::mem::zeroed() }
     }
 
+    fn process() -> avx_process {
+        // SAFETY: as above.
+        unsafe { std::mem::zeroed() }
+    }
+
+    fn explain(task: &task_ctx) -> Explanation {
+        Explanation::new(7, task, &process(), 0)
+    }
+
     #[test]
     fn what_was_lost_is_told_where_that_was_watched() {
         let mut it = task();
-        assert!(!Explanation::new(7, &it).to_string().contains("lost"));
+        assert!(!explain(&it).to_string().contains("lost"));
         (it.book.watched_ns, it.book.lost_ns) = (4_000_000_000, 500_000_000);
-        let text = Explanation::new(7, &it).to_string();
+        let text = explain(&it).to_string();
         assert!(text.contains("\n0.500 s of 4.000 s lost to clocks"), "{text}");
         assert_eq!(Book::new(&it.book).lost_share(), 0.125);
     }
@@ -140,20 +179,35 @@ mod tests {
     #[test]
     fn each_class_has_its_reason() {
         let mut it = task();
-        assert!(
-            Explanation::new(7, &it).to_string().starts_with("thread 7 is default: it was never")
-        );
+        assert!(explain(&it).to_string().starts_with("thread 7 is default: it was never"));
         it.habit.class = avx_class_CLASS_SCALAR;
-        assert!(Explanation::new(7, &it).why.contains("AVX cores are not for it"));
+        assert!(explain(&it).why.contains("AVX cores are not for it"));
         it.phase.ended = 1;
         it.boundary = intf::avx_boundary_BOUNDARY_TICK;
-        assert_eq!(Explanation::new(7, &it).why, "its last phase ended: timeout");
+        assert_eq!(explain(&it).why, "its last phase ended: timeout");
         it.habit.class = avx_class_CLASS_AVX;
         it.cause = intf::avx_cause_CAUSE_SAMPLE;
-        assert_eq!(Explanation::new(7, &it).why, "its phase began: sample");
+        assert_eq!(explain(&it).why, "its phase began: sample");
         it.habit.mixed = true;
-        assert!(Explanation::new(7, &it).until.contains("mixed-memory"));
+        assert!(explain(&it).until.contains("mixed-memory"));
         it.hinted = true;
-        assert_eq!(Explanation::new(7, &it).why, "it said so itself");
+        assert_eq!(explain(&it).why, "it said so itself");
+    }
+
+    #[test]
+    fn a_program_that_is_left_alone_is_called_so() {
+        let (mut it, mut program) = (task(), process());
+        it.habit.class = avx_class_CLASS_SCALAR;
+        it.phase.ended = 1;
+        program.worth.alone_until = 5_000_000_000;
+        let told = |it: &task_ctx, program: &avx_process, now| {
+            Explanation::new(7, it, program, now).to_string()
+        };
+        let text = told(&it, &program, 2_000_000_000);
+        assert!(text.contains("AVX cores do not pay for its program, until they are tried"));
+        assert!(text.contains("\nits program is left alone for another 3.000 s, since"), "{text}");
+        assert!(!told(&it, &program, 5_000_000_000).contains("pay"));
+        program.exempt = true;
+        assert!(told(&it, &program, 5_000_000_000).contains("AVX cores are not for it, until"));
     }
 }

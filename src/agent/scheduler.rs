@@ -50,6 +50,8 @@ pub enum Ended {
     Stopped,
     /// The kernel asks to load it anew, because a CPU came or went.
     Restart,
+    /// The kernel hides nothing: it is to be loaded anew in another tier.
+    CannotHide,
 }
 
 const COMPENSATE: u64 = intf::avx_fairness_FAIRNESS_COMPENSATE as u64;
@@ -101,14 +103,6 @@ impl<'a> Scheduler<'a> {
         let busy_before_ns = stats::busy_ns()?;
         let link = scx_ops_attach!(skel, avxspec).context("cannot attach the scheduler")?;
 
-        info!(
-            "{NAME} {} running on {} CPUs (slice {} to {} ms, weights delay by at most {} s)",
-            version(),
-            places.len(),
-            intf::avx_limits_AVX_SLICE_MIN_NS / 1_000_000,
-            intf::avx_limits_AVX_SLICE_MAX_NS / 1_000_000,
-            intf::AVX_WAIT_MAX_S,
-        );
         let threads = threads_of_cores(&places);
         let counters = Counters::new(&means.source, &skel.maps.cpu_counters, threads)?;
         let (link, hub) = (Some(link), hub.clone());
@@ -127,6 +121,17 @@ impl<'a> Scheduler<'a> {
             hub,
             audience: Audience::default(),
         };
+        if !it.is_in_force() {
+            return Ok(it);
+        }
+        info!(
+            "{NAME} {} running on {} CPUs (slice {} to {} ms, weights delay by at most {} s)",
+            version(),
+            it.places.len(),
+            intf::avx_limits_AVX_SLICE_MIN_NS / 1_000_000,
+            intf::avx_limits_AVX_SLICE_MAX_NS / 1_000_000,
+            intf::AVX_WAIT_MAX_S,
+        );
         if let Err(error) = it.count_clocks(in_force) {
             // A CPU that has just gone has no counters: the kernel is about to say that it went.
             if !it.ends_within(KERNEL_TELLS_WITHIN) {
@@ -137,9 +142,15 @@ impl<'a> Scheduler<'a> {
         Ok(it)
     }
 
+    /// The kernel has not ended it. One that it refuses at its start has ended as well, by the time
+    /// that it is attached.
+    pub fn is_in_force(&self) -> bool {
+        !uei_exited!(&self.skel, uei)
+    }
+
     fn ends_within(&self, limit: Duration) -> bool {
         let begun = Instant::now();
-        while !uei_exited!(&self.skel, uei) {
+        while self.is_in_force() {
             if begun.elapsed() > limit {
                 return false;
             }
@@ -160,7 +171,8 @@ impl<'a> Scheduler<'a> {
         let (answers, mut questions) = server.channels();
         let mut pace = Pace::new(LOOK_AROUND, Instant::now());
         exporter.attached();
-        while !shutdown.load(Ordering::Relaxed) && !uei_exited!(&self.skel, uei) {
+        let mut cannot_hide = false;
+        while !shutdown.load(Ordering::Relaxed) && self.is_in_force() && !cannot_hide {
             service::is_alive();
             self.go_on_telling();
             select! {
@@ -188,11 +200,16 @@ impl<'a> Scheduler<'a> {
             }
             self.counters.look_around(Instant::now());
             self.revert_what_is_due(history);
+            cannot_hide = self.variables()?.hiding == intf::avx_hiding_HIDING_REFUSED;
         }
-        if shutdown.load(Ordering::Relaxed) {
+        let is_to_stop = shutdown.load(Ordering::Relaxed);
+        if is_to_stop {
             service::stops();
         }
-        self.end(exporter)
+        match self.end(exporter)? {
+            Ended::Stopped if cannot_hide && !is_to_stop => Ok(Ended::CannotHide),
+            ended => Ok(ended),
+        }
     }
 
     fn obey(&mut self, pending: &Pending, history: &mut History) -> Answer {
@@ -205,10 +222,15 @@ impl<'a> Scheduler<'a> {
             }),
             Request::Status => self.status(history).map(|it| Answer::Status(Box::new(it))),
             Request::Follow(_) => self.begin_to_tell(history.in_force().generation),
-            Request::Explain(thread) => books::task(&self.skel, *thread)
-                .map(|task| Answer::Explanation(Box::new(Explanation::new(*thread, &task)))),
+            Request::Explain(thread) => self.explain(*thread),
         };
         answer.unwrap_or_else(|error| Answer::Refused(format!("{error:#}")))
+    }
+
+    fn explain(&self, thread: i32) -> Result<Answer> {
+        let (task, process) = books::task(&self.skel, thread)?;
+        let now = self.variables()?.looked_at;
+        Ok(Answer::Explanation(Box::new(Explanation::new(thread, &task, &process, now))))
     }
 
     fn change(&mut self, history: &mut History, change: &Change, peer: &Peer) -> Result<Answer> {
@@ -451,6 +473,7 @@ impl<'a> Scheduler<'a> {
                 clocks: self.told_by(),
                 generation: history.in_force().generation,
                 policy: history.in_force().name,
+                avx_cores_for: policy::avx_cores_for(&history.in_force().policy)?,
                 trial_left: history.trial_left(Instant::now()).unwrap_or_default(),
                 policy_refusals: history.refusals(),
                 policy_reverts: history.reverts(),

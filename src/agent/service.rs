@@ -13,8 +13,9 @@ pub fn attached(tier: Tier) {
 }
 
 /// The kernel's default scheduler has the machine for a moment.
-pub fn restarts() {
-    let mut words = vec![Reloading, Status("starts again, since a CPU came or went")];
+pub fn restarts(why: &str) {
+    let status = format!("starts again: {why}");
+    let mut words = vec![Reloading, Status(&status)];
     // Newer managers want to know when that was.
     words.extend(NotifyState::monotonic_usec_now());
     tell(&words);

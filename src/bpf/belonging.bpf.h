@@ -72,6 +72,8 @@ static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
 	cctx->sends_avx = is_avx;
 	cctx->sent_to = idle;
 	cctx->runs_avx = false;
+	if (cctx->runs_avx2)
+		end_avx2(cctx);
 	if (is_avx && compensates)
 		let_clock_rise(scx_bpf_now());
 	tell_sent(p, is_avx ? ROLE_AVX : ROLE_SCALAR, idle);

@@ -107,10 +107,11 @@ static u32 look_at_demand(const struct avx_policy *policy)
 
 	looked_at = now;
 	sum_demand(&sum);
-	demand.total_ns = sum.total_ns - seen.total_ns;
-	demand.avx_ns = sum.avx_ns - seen.avx_ns;
-	demand.wait_ns = sum.wait_ns - seen.wait_ns;
-	demand.nr_waits = sum.nr_waits - seen.nr_waits;
+	/* A count that was interrupted by another one of the same CPU may be less than before. */
+	demand.total_ns = since(seen.total_ns, sum.total_ns);
+	demand.avx_ns = since(seen.avx_ns, sum.avx_ns);
+	demand.wait_ns = since(seen.wait_ns, sum.wait_ns);
+	demand.nr_waits = since(seen.nr_waits, sum.nr_waits);
 	seen = sum;
 	weigh_all(&demand);
 	return size_avx_set(&sizing, policy, &demand);
@@ -138,8 +139,9 @@ static int look(void *map, int *key, struct look_timer *timer)
 			is_done = approach(size, policy);
 		is_approaching = !is_done;
 		end_resizing();
-		look_for_stranded(policy);
 	}
+	if (policy)
+		look_for_stranded(policy);
 	bpf_rcu_read_unlock();
 	bpf_timer_start(&timer->timer, is_done ? LOOK_NS : 0, 0);
 	return 0;

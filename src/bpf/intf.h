@@ -73,6 +73,13 @@ enum avx_tier {
 	AVX_TIER_OBSERVE,  /* it is not: nothing is known, nothing is done */
 };
 
+/* What the kernel says where AVX-512 is to be hidden. */
+enum avx_hiding {
+	HIDING_UNTRIED,
+	HIDING_WORKS,
+	HIDING_REFUSED, /* it is built for it, and the CPU is not up to it */
+};
+
 /* What a low clock says of the task that ran. */
 enum avx_evidence {
 	EVIDENCE_NONE, /* it did nothing that lowers the clock */
@@ -501,6 +508,7 @@ struct avx_cpu_stats {
 	u64 scalar_ns;	    /* ... and tasks between such phases, as far as is told */
 	u64 lowered_ns;	    /* time at a low clock as a scalar CPU, as far as can be told */
 	u64 lowered_avx_ns; /* ... and as an AVX core */
+	u64 alone_low_ns;   /* of the former, by programs for which AVX cores do not pay */
 	u64 avx_waits;	    /* AVX tasks that began to run, */
 	u64 avx_wait_ns;    /* ... having waited for AVX cores for so long in all */
 	u64 queued_avx;	    /* tasks queued for AVX cores */
@@ -515,7 +523,7 @@ struct avx_cpu_stats {
 	u64 looks_wide;	    /* ... and found it at AVX work, */
 	u64 looks_beside;   /* ... or at other work, on a CPU that did AVX work lately */
 	u64 in_place;	    /* AVX tasks that may use no AVX core */
-	u64 preempted;	    /* AVX cores that were taken from other work */
+	u64 preempted;	    /* AVX cores with other work that were to choose anew */
 	u64 role_changes;   /* CPUs that became AVX cores, or were no more */
 	u64 quiet_starts;   /* programs that started with a quiet C library, */
 	u64 loud_starts;    /* ... or not, since they may need x86-64-v4 */

@@ -478,11 +478,13 @@ static void look_at(struct task_struct *p)
 
 	if (!tctx || !cctx)
 		return;
-	at = moment_of(p, cctx);
+	at = moment_of_tick(p, cctx);
 	if (compensates)
 		look_back(p, cctx, &at);
 	if (tctx->quiet_until && at.ran >= tctx->quiet_until)
 		end_quiet(p, tctx);
+	if (!tctx->hidden)
+		try_to_hide(p);
 	is_wide =
 		tier == AVX_TIER_COUNTERS ? tctx->evidence == EVIDENCE_WIDE : uses_wide_vectors(p);
 	count_look(p, cctx, is_wide);
@@ -533,6 +535,8 @@ static void goes_to_others(void)
 		return;
 	cctx->coming = 0;
 	set_misused(cctx, false);
+	if (cctx->runs_avx2)
+		end_avx2(cctx);
 	if (cctx->runs_avx)
 		runs_as(NULL, NULL, cctx, false, scx_bpf_now());
 }

@@ -33,7 +33,7 @@ struct avx_candidate {
 	u32 core_avx;  /* ... that are AVX cores */
 	u32 llc_avx;   /* AVX cores that share its last level cache */
 	u32 node_avx;  /* ... its node */
-	bool busy;     /* somebody would have to move */
+	bool busy;     /* somebody runs there who would have to move */
 };
 
 /* Whether the operator chose @cpu, and there are AVX cores at all. */

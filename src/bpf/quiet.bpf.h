@@ -17,7 +17,9 @@
  * Limits. Marks of other libraries are not looked for: what is marked itself is all
  * that is known to be. Who asks the C library instead of the CPU is told that there
  * is no AVX-512. The operator names such programs: never-hide. A program of 64 bits
- * that one of 32 starts is not kept quiet.
+ * that one of 32 starts is not kept quiet. Nor is one that starts on a CPU where this
+ * was interrupted in the middle of looking at another one: the kernel does not call a
+ * program of BPF within itself, and neither counter has it.
  */
 #ifndef AVXSPEC_QUIET_BPF_H
 #define AVXSPEC_QUIET_BPF_H

@@ -105,6 +105,15 @@ static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
+static bool is_cpu_idle(u32 cpu)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool is = bpf_cpumask_test_cpu(cpu, idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return is;
+}
+
 /*
  * How well @cpu is suited to become one of @role, which it is none of. Global, so
  * that the kernel's verifier goes through it once and not with each turn of a loop.
@@ -112,7 +121,7 @@ static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 __noinline u64 suitability(u32 cpu, u32 role, u64 placement)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
-	const struct cpu_ctx *core, *llc, *node;
+	const struct cpu_ctx *core, *llc, *node, *cctx = lookup_cpu(cpu);
 	struct avx_candidate it;
 
 	if (!place || !place->usable || is_avx_cpu(cpu) == (role == ROLE_AVX))
@@ -120,7 +129,7 @@ __noinline u64 suitability(u32 cpu, u32 role, u64 placement)
 	core = lookup_cpu(place->core);
 	llc = lookup_cpu(place->llc);
 	node = lookup_cpu(place->node);
-	if (!core || !llc || !node)
+	if (!cctx || !core || !llc || !node)
 		return NOT_ELIGIBLE;
 
 	it = (struct avx_candidate){
@@ -129,7 +138,7 @@ __noinline u64 suitability(u32 cpu, u32 role, u64 placement)
 		.core_avx = core->core_avx,
 		.llc_avx = llc->llc_avx,
 		.node_avx = node->node_avx,
-		.busy = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0,
+		.busy = role == ROLE_AVX ? !is_cpu_idle(cpu) : cctx->runs_avx,
 	};
 	return role == ROLE_AVX ? preference_to_add(&it, placement)
 				: preference_to_remove(&it, placement);

@@ -245,6 +245,19 @@ static __always_inline struct avx_moment accounted_moment_of(const struct task_s
 	return (struct avx_moment){ .ran = p->se.sum_exec_runtime, .now = scx_bpf_now() };
 }
 
+/*
+ * The same at a tick of @p, which runs here. What interrupts took of the CPU is not in the
+ * kernel's account, and so not in what was worked out since.
+ */
+static struct avx_moment moment_of_tick(const struct task_struct *p, struct cpu_ctx *cctx)
+{
+	struct avx_moment at = accounted_moment_of(p);
+
+	if (cctx->started_at)
+		cctx->started_at = at.now - since(cctx->ran_before, at.ran);
+	return at;
+}
+
 static bool is_avx_cpu(s32 cpu)
 {
 	const struct cpu_ctx *cctx = lookup_cpu(cpu);

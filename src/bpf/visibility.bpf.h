@@ -25,9 +25,13 @@ extern void bpf_task_watch_syscalls(struct task_struct *p, bool on) __ksym __wea
 
 #define THREAD_OF_32_BITS (1UL << 29) /* TIF_ADDR32 */
 #define TASK_OF_KERNEL 0x00200000     /* PF_KTHREAD */
+#define WORKER_OF_USER 0x00004000     /* PF_USER_WORKER */
 
 #define XFEATURE_ZMM_HI256 (1ULL << 6)
 #define XFEATURES_AVX512 (7U << 5)
+#define HIDE_CPUID (1U << 29) /* FPU_HIDE_CPUID */
+
+u32 hiding; /* enum avx_hiding, for the agent */
 
 /* Whether the operator wants the process to be left alone. */
 static void look_for_name(struct task_struct *p, struct avx_process *process,
@@ -43,12 +47,41 @@ static void look_for_name(struct task_struct *p, struct avx_process *process,
 	process->judged_by = generation;
 }
 
-static void hide(struct task_struct *p, struct task_ctx *tctx, bool hidden)
+static void hide(struct task_struct *p, struct task_ctx *tctx, u32 what)
 {
-	if (!traps() || tctx->hidden == hidden)
+	if (!traps() || tctx->hidden == !!what)
 		return;
-	tctx->hidden = hidden;
-	bpf_task_hide_xfeatures(p, hidden ? XFEATURES_AVX512 : 0);
+	tctx->hidden = what;
+	bpf_task_hide_xfeatures(p, what);
+}
+
+static void show(struct task_struct *p, struct task_ctx *tctx)
+{
+	hide(p, tctx, 0);
+}
+
+/*
+ * What is hidden between phases: CPUID with it, where the CPU can, so that whoever looks
+ * for AVX-512 then finds it. That one library did so says nothing of the next one.
+ */
+static u32 hidden_between_phases(void)
+{
+	const struct avx_policy *policy = current_policy();
+
+	return XFEATURES_AVX512 | (policy && policy->detection_grace_ns ? HIDE_CPUID : 0);
+}
+
+/*
+ * A kernel that was built to hide finds out at boot whether it may, on such a CPU. It
+ * tells by what it answers for a task that is ours and goes to user mode, like @p, which
+ * runs here. Nothing is to be hidden from it.
+ */
+static void try_to_hide(struct task_struct *p)
+{
+	if (hiding || !traps() || p->flags & (TASK_OF_KERNEL | WORKER_OF_USER))
+		return;
+	hiding = bpf_task_hide_xfeatures(p, XFEATURES_AVX512) ? HIDING_WORKS : HIDING_REFUSED;
+	bpf_task_hide_xfeatures(p, 0);
 }
 
 /* This one, in the life of @p, which runs here. */
@@ -72,14 +105,15 @@ static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, const str
 	const struct avx_process *process;
 
 	if (tctx->habit.class == CLASS_AVX) {
-		hide(p, tctx, false);
+		show(p, tctx);
 		return;
 	}
 	/* What ends that comes with a fault. */
 	if (tctx->hidden)
 		return;
 	process = lookup_process(p);
-	hide(p, tctx, process && is_to_be_hidden(process, &tctx->habit, at));
+	if (process && is_to_be_hidden(process, &tctx->habit, at))
+		hide(p, tctx, hidden_between_phases());
 }
 
 /* @p is an AVX task from now on. */
@@ -90,7 +124,7 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 	book_beginning(tctx, cause, generation_of(policy), at->ran);
 	phase_begins(&tctx->phase, policy, at->ran);
 	watch_syscalls(p, true);
-	hide(p, tctx, false);
+	show(p, tctx);
 	tell(p, EVENT_BEGAN, cause, 0);
 	if (!nr_avx_cpus || follows_use(policy))
 		ensure_an_avx_core(scx_bpf_task_cpu(p));
@@ -175,10 +209,12 @@ static void account_alone(u64 ran)
 {
 	u64 lowered = at_most(ran, AVX_SLICE_MAX_NS);
 
-	if (is_avx_cpu(bpf_get_smp_processor_id()))
+	if (is_avx_cpu(bpf_get_smp_processor_id())) {
 		stat_add(lowered_avx_ns, lowered);
-	else
-		stat_add(lowered_ns, lowered);
+		return;
+	}
+	stat_add(lowered_ns, lowered);
+	stat_add(alone_low_ns, lowered);
 }
 
 /* Whether @p, if it is running here, has something in the upper halves of zmm0-15. */
@@ -278,18 +314,18 @@ static void learn_from_tick(struct task_struct *p, struct task_ctx *tctx)
 		weigh_code(&code, read_code(code.bytes, regs->ip), &tctx->habit);
 }
 
-/* From exec until the C library has started. */
+/* From exec until the C library has started, which looks for what there is in the meantime. */
 static void begin_quiet(struct task_struct *p, struct task_ctx *tctx)
 {
 	tctx->quiet_until = p->se.sum_exec_runtime + QUIET_MAX_NS;
-	hide(p, tctx, true);
+	hide(p, tctx, XFEATURES_AVX512);
 	watch_syscalls(p, true);
 }
 
 static void end_quiet(struct task_struct *p, struct task_ctx *tctx)
 {
 	tctx->quiet_until = 0;
-	hide(p, tctx, false);
+	show(p, tctx);
 	watch_syscalls(p, false);
 }
 
@@ -383,7 +419,7 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 	tctx->habit = (struct avx_habit){};
 	tctx->phase = (struct avx_phase){};
 	/* The kernel has let go of both, but the task may have been switched since. */
-	hide(p, tctx, false);
+	show(p, tctx);
 	watch_syscalls(p, false);
 	tctx->hinted = false;
 	tctx->quiet_until = 0;

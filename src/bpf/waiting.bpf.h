@@ -307,6 +307,7 @@ static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *c
 		shared = yielding(shared, policy->steal_ns);
 	if (policy && classifies()) {
 		avx = head_due_in(avx_queue(cctx->avx_llc), cpu, now);
+		/* What runs there goes on by its own right: turns that end early cost caches. */
 		if (cctx->role == ROLE_AVX)
 			shared = yielding(shared, policy->scalar_penalty_ns);
 		else

@@ -91,11 +91,23 @@ static __always_inline bool is_too_dear(const struct avx_worth *worth, u64 elaps
 	       worth->spent_ns > elapsed_ns * AVX_WORTH_LEAST / AVX_WHOLE;
 }
 
+/*
+ * The window that began at @begun is over, and the next one begins. The threads of a
+ * process are looked at by the same ticks: this is for one of them.
+ */
+static __always_inline bool ends_window(struct avx_worth *worth, u64 begun, u64 next)
+{
+	if (__sync_val_compare_and_swap(&worth->window_at, begun, next) != begun)
+		return false;
+	begin_window(worth, next);
+	return true;
+}
+
 /* Decides, if it is time to; what others add meanwhile may be lost. */
 static __always_inline enum avx_judgement judge_worth(struct avx_worth *worth,
 						      const struct avx_policy *policy, u64 now)
 {
-	u64 elapsed = since(worth->window_at, now);
+	u64 begun = worth->window_at, elapsed = since(begun, now);
 	bool is_dear;
 
 	if (!policy->only_where_it_pays || !serves_all(policy)) {
@@ -107,18 +119,19 @@ static __always_inline enum avx_judgement judge_worth(struct avx_worth *worth,
 	if (is_left_alone(worth, now))
 		return JUDGED_AS_BEFORE;
 	/* What was weighed long ago, or before a pause, says nothing of now. */
-	if (!worth->window_at || elapsed >= 2 * WORTH_WINDOW_NS) {
-		begin_window(worth, now + WORTH_SETTLE_NS);
-		if (!worth->alone_until)
+	if (!begun || elapsed >= 2 * WORTH_WINDOW_NS) {
+		if (!ends_window(worth, begun, now + WORTH_SETTLE_NS) || !worth->alone_until)
 			return JUDGED_AS_BEFORE;
 		worth->alone_until = 0;
 		return JUDGED_ANEW;
 	}
-	if (now < worth->window_at)
-		begin_window(worth, worth->window_at);
+	if (now < begun)
+		begin_window(worth, begun);
 	if (elapsed < WORTH_WINDOW_NS)
 		return JUDGED_AS_BEFORE;
 	is_dear = is_too_dear(worth, elapsed);
+	if (!ends_window(worth, begun, now))
+		return JUDGED_AS_BEFORE;
 	if (is_dear) {
 		worth->pause_ns = at_most(at_least(2 * worth->pause_ns, WORTH_PAUSE_MIN_NS),
 					  WORTH_PAUSE_MAX_NS);
@@ -126,7 +139,6 @@ static __always_inline enum avx_judgement judge_worth(struct avx_worth *worth,
 	} else {
 		worth->pause_ns = 0;
 	}
-	begin_window(worth, now);
 	return is_dear ? JUDGED_TOO_DEAR : JUDGED_AS_BEFORE;
 }
 

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! For which programs AVX cores pay.
 
+use std::cell::UnsafeCell;
+use std::hint::spin_loop;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+
 use super::class_test::Worth;
 use super::intf::avx_policy;
 use crate::agent::policy;
@@ -27,11 +33,16 @@ mod native {
             wait_ns: u64,
             spared_ns: u64,
         );
-        pub safe fn avx_judge_worth(worth: &mut Worth, policy: &avx_policy, now: u64) -> u32;
+        pub fn avx_judge_worth(worth: *mut Worth, policy: &avx_policy, now: u64) -> u32;
         pub safe fn avx_is_left_alone(worth: &Worth, now: u64) -> bool;
     }
 }
 use native::*;
+
+fn judge(worth: &mut Worth, policy: &avx_policy, now: u64) -> u32 {
+    // SAFETY: nobody else has it meanwhile.
+    unsafe { avx_judge_worth(worth, policy, now) }
+}
 
 /// A program that has a phase each `period`, of which it spends `gap` without wide vectors.
 #[derive(Clone, Copy)]
@@ -52,7 +63,7 @@ fn run(policy: &avx_policy, program: Program, ns: u64) -> (f64, u64) {
             avx_weigh_phase(&mut worth, policy, program.gap, true);
             avx_weigh_wait(&mut worth, policy, program.waits, 0);
         }
-        avx_judge_worth(&mut worth, policy, now);
+        judge(&mut worth, policy, now);
         let is_alone = avx_is_left_alone(&worth, now);
         alone += if is_alone { program.period } else { 0 };
         decisions += u64::from(is_alone && !was_alone);
@@ -94,7 +105,7 @@ fn it_can_be_switched_off_at_once() {
     assert_eq!(run(&off, THROUGH_AND_THROUGH, 100 * SECOND), (0.0, 0));
 
     let mut worth = Worth { alone_until: 9 * SECOND, ..Worth::default() };
-    avx_judge_worth(&mut worth, &off, SECOND);
+    judge(&mut worth, &off, SECOND);
     assert!(!avx_is_left_alone(&worth, SECOND));
 }
 
@@ -107,7 +118,7 @@ fn whoever_takes_turns_with_others_stays() {
         let mut worth = Worth::default();
         for now in (SECOND..3 * SECOND).step_by(3 * MS as usize) {
             avx_weigh_wait(&mut worth, &policy, 50 * US, spared);
-            avx_judge_worth(&mut worth, &policy, now);
+            judge(&mut worth, &policy, now);
         }
         assert_eq!(avx_is_left_alone(&worth, 3 * SECOND), is_alone, "{spared}");
     }
@@ -118,12 +129,12 @@ fn whoever_takes_turns_with_others_stays() {
 fn changed_ways_are_found_out() {
     let policy = policy::on_cpu(&policy::standard(), 256);
     let mut worth = Worth { window_at: SECOND, spent_ns: SECOND, ..Worth::default() };
-    avx_judge_worth(&mut worth, &policy, 2 * SECOND);
+    judge(&mut worth, &policy, 2 * SECOND);
     assert!(avx_is_left_alone(&worth, 3 * SECOND) && !avx_is_left_alone(&worth, 4 * SECOND));
 
     for now in (4 * SECOND..10 * SECOND).step_by(2 * MS as usize) {
         avx_weigh_phase(&mut worth, &policy, SERVER.gap, true);
-        avx_judge_worth(&mut worth, &policy, now);
+        judge(&mut worth, &policy, now);
         assert!(!avx_is_left_alone(&worth, now), "at {now}");
     }
     assert_eq!(worth.pause_ns, 0);
@@ -138,29 +149,65 @@ fn what_it_takes_to_get_there_is_not_the_price() {
         for now in (SECOND..3 * SECOND).step_by(10 * MS as usize) {
             let wait = if now < SECOND + until { 9 * MS } else { 0 };
             avx_weigh_wait(&mut worth, &policy, wait, 0);
-            avx_judge_worth(&mut worth, &policy, now);
+            judge(&mut worth, &policy, now);
         }
         assert_eq!(avx_is_left_alone(&worth, 3 * SECOND), is_alone, "{until}");
     }
 }
 
+const AS_BEFORE: u32 = 0;
+const TOO_DEAR: u32 = 1;
+const ANEW: u32 = 2;
+
 /// Each decision is told once: what was decided before is none.
 #[test]
 fn a_pause_begins_once_and_ends_once() {
-    const AS_BEFORE: u32 = 0;
-    const TOO_DEAR: u32 = 1;
-    const ANEW: u32 = 2;
     let policy = policy::on_cpu(&policy::standard(), 256);
     let mut worth = Worth { window_at: SECOND, spent_ns: SECOND, ..Worth::default() };
     let mut judged: Vec<u32> = Vec::new();
     for now in (2 * SECOND..5 * SECOND).step_by(100 * MS as usize) {
-        judged.push(avx_judge_worth(&mut worth, &policy, now));
+        judged.push(judge(&mut worth, &policy, now));
     }
     judged.retain(|it| *it != AS_BEFORE);
     assert_eq!(judged, [TOO_DEAR, ANEW]);
 
     let off = avx_policy { only_where_it_pays: 0, ..policy };
     let mut worth = Worth { alone_until: 9 * SECOND, ..Worth::default() };
-    let judged = [0, 1].map(|n| avx_judge_worth(&mut worth, &off, SECOND + n));
+    let judged = [0, 1].map(|n| judge(&mut worth, &off, SECOND + n));
     assert_eq!(judged, [ANEW, AS_BEFORE]);
+}
+
+/// Two threads of a program are looked at by one tick, each time on two CPUs.
+#[test]
+fn a_program_is_judged_by_one_of_its_threads() {
+    struct Shared(UnsafeCell<Worth>);
+    // SAFETY: only functions get at it that expect others to do so.
+    unsafe impl Sync for Shared {}
+
+    let policy = policy::on_cpu(&policy::standard(), 256);
+    let (shared, arrived, begun) =
+        (Shared(UnsafeCell::default()), AtomicU64::new(0), AtomicU64::new(0));
+    let (shared, policy) = (&shared, &policy);
+    // Always too dear, and always over when it is looked at the next time.
+    let round = |n: u64| -> u64 {
+        let worth = shared.0.get();
+        if arrived.fetch_add(1, SeqCst).is_multiple_of(2) {
+            while begun.load(SeqCst) < n {
+                spin_loop();
+            }
+        } else {
+            // SAFETY: the other thread waits for this one.
+            unsafe { *worth = Worth { window_at: SECOND, spent_ns: SECOND, ..Worth::default() } };
+            begun.store(n, SeqCst);
+        }
+        // SAFETY: see above.
+        u64::from(unsafe { avx_judge_worth(worth, policy, 2 * SECOND) } == TOO_DEAR)
+    };
+    const ROUNDS: u64 = 2_000;
+    let rounds = || (1..=ROUNDS).map(round).sum::<u64>();
+    let decisions = thread::scope(|scope| {
+        let other = scope.spawn(rounds);
+        rounds() + other.join().unwrap()
+    });
+    assert_eq!(decisions, ROUNDS);
 }

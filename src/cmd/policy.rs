@@ -135,14 +135,15 @@ fn change(what: What, how: &How) -> Result<()> {
     let &How { dry_run, revert_after } = how;
     match control::ask(&Request::Change(Change { what, dry_run, revert_after }))? {
         Answer::Changed { differences, .. } if dry_run => print(&lines_of(&differences)),
-        Answer::Changed { generation, .. } => print(&match revert_after {
-            None => format!("policy {generation} is in force\n"),
-            Some(time) => format!(
-                "policy {generation} is in force, and the one before again in {} unless 'policy \
-                 confirm' is given\n",
-                humantime::format_duration(time)
-            ),
-        }),
+        Answer::Changed { generation, differences } => {
+            let until = revert_after.map_or_else(String::new, |time| {
+                format!(
+                    ", and the one before again in {} unless 'policy confirm' is given",
+                    humantime::format_duration(time)
+                )
+            });
+            print(&format!("policy {generation} is in force{until}\n{}", lines_of(&differences)))
+        }
         other => bail!("this is no change: {other:?}"),
     }
 }

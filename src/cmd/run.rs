@@ -29,13 +29,17 @@ pub fn run(
     mut history: History,
 ) -> Result<()> {
     raise_open_files();
-    let machine = Machine::look(Path::new("/"));
+    let mut machine = Machine::look(Path::new("/"));
     machine.check()?;
     let clocks = machine.clocks();
     let cpu = topology::first_cpu()?;
     let source = Source::find(&opts.clock_counters, machine.countable(), cpu)?;
-    let tier = Tier::choose(opts.tier, opts.forced, &machine, source.counts_licences())?;
-    info!("tier {}: {}", tier.name(), tier.why);
+    let choose = |machine: &Machine| {
+        let tier = Tier::choose(opts.tier, opts.forced, machine, source.counts_licences())?;
+        info!("tier {}: {}", tier.name(), tier.why);
+        anyhow::Ok(tier)
+    };
+    let mut tier = choose(&machine)?;
     if let Some(says) = Groups::look(Path::new("/")).in_vain() {
         warn!("{says}");
     }
@@ -55,16 +59,26 @@ pub fn run(
         let mut open_object = MaybeUninit::uninit();
         let means = Means { tier, clocks, source: source.clone() };
         let scheduler = Scheduler::start(opts, means, history.in_force(), &hub, &mut open_object)?;
-        service::attached(tier);
-        if is_loaded_anew {
-            hub.publish_loaded();
+        if scheduler.is_in_force() {
+            service::attached(tier);
+            if is_loaded_anew {
+                hub.publish_loaded();
+            }
         }
         match scheduler.run_until_end(&server, &requests, &mut exporter, &mut history, &shutdown)? {
             Ended::Stopped => break,
-            Ended::Restart if shutdown.load(Ordering::Relaxed) => break,
-            Ended::Restart => info!("a CPU came or went, starting again"),
+            Ended::Restart | Ended::CannotHide if shutdown.load(Ordering::Relaxed) => break,
+            Ended::Restart => {
+                info!("a CPU came or went, starting again");
+                service::restarts("a CPU came or went");
+            }
+            Ended::CannotHide => {
+                warn!("the kernel hides nothing on this CPU, starting again in another tier");
+                machine = machine.that_refuses_to_hide();
+                tier = choose(&machine)?;
+                service::restarts("the kernel hides nothing");
+            }
         }
-        service::restarts();
         exporter.restarted();
         is_loaded_anew = true;
     }

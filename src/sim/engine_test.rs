@@ -454,6 +454,19 @@ fn a_policy_takes_effect_while_it_runs() {
     assert_eq!(is_avx_core, [true, true, true, false]);
 }
 
+/// By its number CPU 3 would be the first AVX core. It runs other work, and two idle.
+#[test]
+fn an_idle_cpu_becomes_an_avx_core_before_a_busy_one() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=0"]);
+    let other = engine.spawn(busy(), 100);
+    confine(&mut engine, &[other], 0b1000);
+    engine.run_for(10 * MS).unwrap();
+    engine.kernel_mut().set_policy(&in_force(&["sizing=static", "avx-cpus=1"]));
+    engine.run_for(100 * MS).unwrap();
+    let is_avx_core = |cpu: u32| engine.kernel().is_avx_core(cpu);
+    assert_eq!([0, 1, 2, 3].map(is_avx_core), [false, false, true, false]);
+}
+
 /// First it is only watched, then served, then watched again.
 #[test]
 fn who_is_only_watched_goes_on_as_if_nobody_watched() {

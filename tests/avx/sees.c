@@ -10,11 +10,6 @@
 
 static int before_main;
 
-static int sees_avx512(void)
-{
-	return (xgetbv(0) & XCR0_AVX512) == XCR0_AVX512;
-}
-
 __attribute__((constructor)) static void look(void)
 {
 	before_main = sees_avx512();

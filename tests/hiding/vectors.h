@@ -254,4 +254,9 @@ static __attribute__((unused)) uint64_t xgetbv(uint32_t which)
 	return low | (uint64_t)high << 32;
 }
 
+static __attribute__((unused)) int sees_avx512(void)
+{
+	return (xgetbv(0) & XCR0_AVX512) == XCR0_AVX512;
+}
+
 #endif

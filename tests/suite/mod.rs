@@ -42,7 +42,7 @@ use libtest_mimic::{Conclusion, Failed, Trial};
 use crate::tools::results::{Figure, Results};
 use crate::vm::kernel::Variant;
 use crate::vm::machine::Machine;
-use crate::vm::{Flavour, Guest, in_repository, slots};
+use crate::vm::{Flavour, Guest, Kernel, in_repository, slots};
 
 /// One test: what it shows is in its name.
 pub struct Test {
@@ -194,6 +194,13 @@ pub fn scheduler_program() -> Result<PathBuf> {
 pub fn scheduler_guest(machine: impl Into<Machine>, flavour: Flavour) -> Result<Guest> {
     let library = in_repository("tests/suite/lib.sh");
     Ok(Guest::new(machine.into(), flavour).program(&scheduler_program()?).file("/lib.sh", &library))
+}
+
+/// With a module that makes the kernel refuse what it would grant.
+pub fn with_refusals(guest: Guest, flavour: Flavour) -> Result<Guest> {
+    let sources = in_repository("tests/guest");
+    let module = Kernel::get(flavour)?.module(&sources, "argument_module", "second_argument")?;
+    Ok(guest.file("/second_argument.ko", &module))
 }
 
 /// A script that begins with the library.

@@ -93,8 +93,10 @@ fn is_changed_live() -> Result<()> {
              wait_until 60 is_loaded_since $before || fail not loaded anew
              wait_until 10 is_at 13 fault-migrate || fail the reload ended the trial
              wait_until 40 is_at 14 static || fail the reload kept it from being reverted
+             refuses undo
+             policy set avx-cpus=3 >&2; expect 15 custom
              policy undo --revert-after 1s >&2
-             wait_until 30 is_at 16 static || fail an undo was not reverted
+             wait_until 30 is_at 17 custom || fail an undo was not reverted
              all_progress $loops
              stop_scheduler
              echo status=$status
@@ -121,7 +123,8 @@ fn is_changed_live() -> Result<()> {
     Ok(())
 }
 
-const REFUSALS: [&str; 15] = [
+const REFUSALS: [&str; 16] = [
+    "nobody confirmed policy 13, so the one before it is back already",
     "there was no other policy before this one",
     "bad.toml: line 1: there is no knob \"windw\": did you mean \"window\"?",
     "bad.toml: line 2: window cannot be this integer: it takes 1ms to 1s",

@@ -3,8 +3,9 @@
 
 use anyhow::{Result, ensure};
 
-use super::{Test, scheduler_guest, script};
+use super::{Test, scheduler_guest, script, with_refusals};
 use crate::suite::hotplug::FAIR_SERVER_UNDERFLOW;
+use crate::suite::recovery::ERROR;
 use crate::vm::guest::Guest;
 use crate::vm::{Flavour, Qemu, in_repository};
 
@@ -26,7 +27,7 @@ fn guest_with_systemd() -> Result<Guest> {
 }
 
 fn systemd_starts_it_again() -> Result<()> {
-    let outcome = guest_with_systemd()?
+    let outcome = with_refusals(guest_with_systemd()?, Flavour::Stock)?
         .command(&script(
             ". /systemd.sh
              start_systemd
@@ -70,6 +71,15 @@ fn systemd_starts_it_again() -> Result<()> {
              is_disabled || show_and_fail the kernel still has the scheduler
              echo after SysRq S: $(ctl is-active scx_avxspec)
 
+             # There is no such node, and so there are no queues.
+             insmod /second_argument.ko of=scx_bpf_create_dsq is=1000
+             : >$unit_log
+             ctl start scx_avxspec && show_and_fail systemd hears that a refused one schedules
+             grep -q 'running on' $unit_log && show_and_fail so says the log
+             ctl stop scx_avxspec
+             rmmod second_argument
+             ctl reset-failed scx_avxspec
+
              ctl start scx_avxspec || show_and_fail it does not start again
              ctl stop scx_avxspec || show_and_fail it does not stop
              is_disabled || show_and_fail the default scheduler is not back
@@ -78,6 +88,7 @@ fn systemd_starts_it_again() -> Result<()> {
              [ ! -d /run/scx/other ] || echo that of all schedulers is not",
         ))
         .tolerates(FAIR_SERVER_UNDERFLOW)
+        .tolerates(ERROR)
         .limit(600)
         .boot()?;
     let output = outcome.stdout(0)?;

@@ -47,6 +47,7 @@ fn life(s: u64) -> Snapshot {
         tier: "trap",
         generation: 3,
         policy: "fair",
+        avx_cores_for: "nobody".into(),
         trial_left: Duration::from_millis(1500),
         policy_refusals: 4,
         policy_reverts: 1,
@@ -106,7 +107,7 @@ fn numbers_are_in_seconds_and_labels_are_escaped() {
     let samples = samples(&text);
     assert_eq!(samples["avxspec_lowered_seconds_total"], 2.0);
     assert_eq!(samples["avxspec_direct_total"], 800.0);
-    assert_eq!(samples["avxspec_policy_info{policy=\"fair\"}"], 1.0);
+    assert_eq!(samples["avxspec_policy_info{policy=\"fair\",avx_cores_for=\"nobody\"}"], 1.0);
     assert_eq!(samples["avxspec_policy_trial_left_seconds"], 1.5);
     assert_eq!(samples["avxspec_policy_switches_total"], 2.0);
     assert_eq!(samples["avxspec_policy_refusals_total"], 4.0);

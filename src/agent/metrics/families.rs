@@ -148,11 +148,15 @@ fn about_the_scheduler() -> Vec<Family> {
         Family::new(
             MetricType::Info,
             "avxspec_policy",
-            "the policy in force, by its name or as \"custom\"",
-            &["policy"],
+            "the policy in force, by its name or as \"custom\", and for whom there are AVX cores",
+            &["policy", "avx_cores_for"],
             |facts| {
-                let policy = facts.view.snapshot.now.policy.to_owned();
-                vec![(vec![("policy", policy)], Value::Info)]
+                let now = &facts.view.snapshot.now;
+                let served = now.avx_cores_for.clone();
+                vec![(
+                    vec![("policy", now.policy.to_owned()), ("avx_cores_for", served)],
+                    Value::Info,
+                )]
             },
         ),
         Family::one(

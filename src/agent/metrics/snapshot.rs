@@ -29,10 +29,11 @@ pub struct Now {
     pub tier: &'static str,
     /// By what it is told how low clocks are.
     pub clocks: String,
-    /// Of the policy: its number, its name, how much longer it is on trial, and how often another
-    /// one was refused, or came back unconfirmed.
+    /// Of the policy: its number, its name, whom it has AVX cores for, how much longer it is on
+    /// trial, and how often another one was refused, or came back unconfirmed.
     pub generation: u64,
     pub policy: &'static str,
+    pub avx_cores_for: String,
     pub trial_left: Duration,
     pub policy_refusals: u64,
     pub policy_reverts: u64,

@@ -37,7 +37,7 @@ pub enum What {
     Set(Vec<String>),
     /// These, and whatever is left out as it is by default.
     Use(Vec<String>),
-    /// The policy before.
+    /// The policy before, unless that is back by itself.
     Undo,
 }
 
@@ -53,6 +53,8 @@ pub struct History {
     before: Option<avx_policy>,
     /// When the policy before comes back.
     trial_ends: Option<Instant>,
+    /// It came back by itself, and nothing else was in force since.
+    was_reverted: bool,
     refusals: u64,
     reverts: u64,
 }
@@ -60,7 +62,14 @@ pub struct History {
 impl History {
     pub fn new(policy: avx_policy) -> Self {
         let in_force = InForce::new(1, policy);
-        Self { in_force, before: None, trial_ends: None, refusals: 0, reverts: 0 }
+        Self {
+            in_force,
+            before: None,
+            trial_ends: None,
+            was_reverted: false,
+            refusals: 0,
+            reverts: 0,
+        }
     }
 
     pub fn in_force(&self) -> &InForce {
@@ -104,6 +113,12 @@ impl History {
         let policy = match &change.what {
             What::Set(settings) => turned(self.in_force.policy, settings)?,
             What::Use(settings) => turned(standard(), settings)?,
+            // Who says so means the trial, and came a moment too late.
+            What::Undo if self.was_reverted => bail!(
+                "nobody confirmed policy {}, so the one before it is back already: 'policy use' \
+                 and 'policy set' bring another one",
+                self.in_force.generation - 1
+            ),
             What::Undo => self.before.context("there was no other policy before this one")?,
         };
         Ok(self.next(policy))
@@ -121,6 +136,7 @@ impl History {
             self.before = Some(self.in_force.policy);
         }
         self.in_force = next;
+        self.was_reverted = false;
         self.trial_ends = revert_after.map(|time| now + time);
     }
 
@@ -143,6 +159,7 @@ impl History {
     /// It came back.
     pub fn reverted(&mut self, back: InForce, now: Instant) {
         self.enter(back, None, now);
+        self.was_reverted = true;
         self.reverts += 1;
     }
 
@@ -242,8 +259,10 @@ mod tests {
         assert_eq!((agent.state(), agent.history.reverts()), ((3, 2), 1));
         agent.wait(2 * MINUTE);
         assert_eq!((agent.state(), agent.history.reverts()), ((3, 2), 1));
+        assert!(why(agent.undo()).starts_with("nobody confirmed policy 2, so the one before it"));
+        agent.set(6).unwrap();
         agent.undo().unwrap();
-        assert_eq!(agent.state(), (4, 5));
+        assert_eq!(agent.state(), (5, 2));
     }
 
     #[test]

@@ -208,7 +208,8 @@ pub static KNOBS: &[Knob] = &[
         "detection-grace",
         detection_grace_ns,
         Time(0..=10 * S),
-        "how long nothing is hidden from a program that looks for what the CPU has"
+        "how long nothing is hidden from a program that asks CPUID what there is; with 0 it is not \
+         noticed that it does"
     ),
     knob!(
         "licence-hold",

@@ -19,7 +19,7 @@ pub use reference::{describe, reference};
 pub use source::{is_file, load};
 use value::OF_THE_CPU;
 
-use crate::bpf::intf::avx_policy;
+use crate::bpf::intf::{self, avx_policy};
 use knobs::KNOBS;
 use words::quoted;
 
@@ -60,6 +60,21 @@ impl Setting {
 pub fn settings(policy: &avx_policy) -> Vec<Setting> {
     let knobs = KNOBS.iter();
     knobs.map(|it| Setting { knob: it.name.to_owned(), value: it.show(policy) }).collect()
+}
+
+/// Whom AVX cores are for, and nobody if there are none.
+pub fn avx_cores_for(policy: &avx_policy) -> Result<String> {
+    let sizing = policy.sizing as u32;
+    let nr_fixed = match sizing {
+        intf::avx_sizing_method_SIZING_STATIC => Some(policy.avx_cpus),
+        intf::avx_sizing_method_SIZING_LIST => policy.avx_cpu_list.iter().copied().max(),
+        _ => None,
+    };
+    Ok(if nr_fixed == Some(0) {
+        "nobody".into()
+    } else {
+        knobs::knob("avx-cores-for")?.show(policy)
+    })
 }
 
 /// A knob that stands elsewhere than before.

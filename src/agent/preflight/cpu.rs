@@ -163,6 +163,10 @@ impl Cpu {
         }
     }
 
+    pub fn shows_counters(&self) -> bool {
+        self.has_counters
+    }
+
     pub fn findings(&self, machine: &Machine) -> Vec<Finding> {
         vec![self.clock(machine), features(machine), self.counters()]
     }

@@ -10,31 +10,48 @@ use crate::bpf::names::printable;
 
 const TOPIC: &str = "groups";
 
-/// As they are called from the root on.
+/// What files are called, in the second version of control groups and in the first, and say of
+/// groups that are promised nothing.
+const WEIGHTS: [(&str, &str); 3] =
+    [("cpu.weight", "100"), ("cpu.idle", "0"), ("cpu.shares", "1024")];
+const LIMITS: [(&str, &str); 2] = [("cpu.max", "max"), ("cpu.cfs_quota_us", "-1")];
+
+/// Each with the file that says so, and as it is called from the root on.
 #[derive(Debug, Default)]
 pub struct Groups {
-    weighted: Vec<String>,
-    limited: Vec<String>,
+    weighted: Vec<(&'static str, String)>,
+    limited: Vec<(&'static str, String)>,
 }
 
 impl Groups {
     pub fn look(root: &Path) -> Self {
-        let hierarchy = cgroups::hierarchy_in(root);
         let mut groups = Self::default();
-        let mut paths: Vec<String> = cgroups::paths_in(&hierarchy).into_values().collect();
-        paths.sort();
-        for path in paths {
-            let says = |file: &str| text_at(&hierarchy, &format!(".{path}/{file}"));
-            if says("cpu.weight").is_some_and(|weight| weight != "100")
-                || says("cpu.idle").is_some_and(|idle| idle != "0")
-            {
-                groups.weighted.push(path.clone());
-            }
-            if says("cpu.max").is_some_and(|max| !max.starts_with("max")) {
-                groups.limited.push(path);
+        groups.look_below(&cgroups::hierarchy_in(root));
+        for controllers in ["cpu", "cpu,cpuacct"] {
+            // One is a link to the other.
+            let hierarchy = root.join("sys/fs/cgroup").join(controllers);
+            if !hierarchy.is_symlink() {
+                groups.look_below(&hierarchy);
             }
         }
         groups
+    }
+
+    fn look_below(&mut self, hierarchy: &Path) {
+        let mut paths: Vec<String> = cgroups::paths_in(hierarchy).into_values().collect();
+        paths.sort();
+        for path in paths {
+            let says_otherwise = |(file, usual): &&(&str, &str)| {
+                let says = text_at(hierarchy, &format!(".{path}/{file}"));
+                says.is_some_and(|says| says.split(' ').next() != Some(usual))
+            };
+            if let Some((file, _)) = WEIGHTS.iter().find(says_otherwise) {
+                self.weighted.push((file, path.clone()));
+            }
+            if let Some((file, _)) = LIMITS.iter().find(says_otherwise) {
+                self.limited.push((file, path));
+            }
+        }
     }
 
     pub fn finding(&self) -> Finding {
@@ -50,16 +67,15 @@ impl Groups {
 
     /// What they are promised, if they are promised anything.
     pub fn in_vain(&self) -> Option<String> {
-        let weights = told("cpu.weight or cpu.idle", &self.weighted);
-        let limits = told("cpu.max", &self.limited);
+        let (weights, limits) = (told(&self.weighted), told(&self.limited));
         let all: Vec<String> = weights.into_iter().chain(limits).collect();
         let all = (!all.is_empty()).then(|| all.join(", nor "))?;
         Some(format!("this scheduler does not regard {all}"))
     }
 }
 
-fn told(file: &str, paths: &[String]) -> Option<String> {
-    let (first, others) = paths.split_first()?;
+fn told(groups: &[(&str, String)]) -> Option<String> {
+    let ((file, first), others) = groups.split_first()?;
     let first = printable(first);
     Some(match others.len() {
         0 => format!("{file} of {first}"),
@@ -103,10 +119,30 @@ mod tests {
         assert_eq!(finding.mark, Mark::Note);
         assert_eq!(
             finding.says,
-            "this scheduler does not regard cpu.weight or cpu.idle of /kubepods/batch, nor cpu.max \
-             of /kubepods/batch and 1 more"
+            "this scheduler does not regard cpu.weight of /kubepods/batch, nor cpu.max of \
+             /kubepods/batch and 1 more"
         );
         let idle = look(&[("\x1bnight/cpu.weight", "100"), ("\x1bnight/cpu.idle", "1")]);
-        assert_eq!(idle.says, "this scheduler does not regard cpu.weight or cpu.idle of /?night");
+        assert_eq!(idle.says, "this scheduler does not regard cpu.idle of /?night");
+    }
+
+    /// Where a controller has a hierarchy of its own, it is the first version.
+    #[test]
+    fn older_systems_promise_by_other_files() {
+        let usual = [
+            ("unified/cgroup.procs", ""),
+            ("cpu,cpuacct/web/cpu.shares", "1024"),
+            ("cpu,cpuacct/web/cpu.cfs_quota_us", "-1"),
+        ];
+        assert_eq!(look(&usual).mark, Mark::Ok);
+        let pods = [
+            ("unified/cgroup.procs", ""),
+            ("cpu/web/cpu.shares", "10240"),
+            ("cpu/web/cpu.cfs_quota_us", "50000"),
+        ];
+        assert_eq!(
+            look(&pods).says,
+            "this scheduler does not regard cpu.shares of /web, nor cpu.cfs_quota_us of /web"
+        );
     }
 }

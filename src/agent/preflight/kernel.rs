@@ -85,7 +85,10 @@ impl Kernel {
 fn patch(machine: &Machine) -> Finding {
     let is_missed = machine.has("avx512f") && machine.has_licences();
     match (machine.tells_of_first_use(), is_missed) {
-        (true, _) => Finding::ok("patch", "the kernel can hide AVX-512 and tell of its first use"),
+        (true, _) => Finding::ok(
+            "patch",
+            "the kernel can hide AVX-512 and tell of its first use, where the CPU is up to it",
+        ),
         (false, false) => Finding::ok("patch", "the kernel cannot hide AVX-512, nor need it here"),
         (false, true) => Finding::note(
             "patch",

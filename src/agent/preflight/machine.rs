@@ -35,8 +35,9 @@ pub struct Machine {
     countable: Countable,
     /// The scheduler that is loaded already.
     loaded: Option<String>,
-    /// Whether the kernel has the patch.
+    /// Whether the kernel has the patch, and that it found that this CPU is not up to it.
     tells_of_first_use: bool,
+    refuses_to_hide: bool,
 }
 
 impl Machine {
@@ -67,7 +68,13 @@ impl Machine {
             countable: countable(cpuinfo),
             loaded: None,
             tells_of_first_use: true,
+            refuses_to_hide: false,
         }
+    }
+
+    /// As it turns out to be once the kernel was asked to hide something.
+    pub fn that_refuses_to_hide(&self) -> Self {
+        Self { refuses_to_hide: true, ..self.clone() }
     }
 
     #[cfg(test)]
@@ -138,6 +145,14 @@ impl Machine {
         self.tells_of_first_use
     }
 
+    pub fn refuses_to_hide(&self) -> bool {
+        self.refuses_to_hide
+    }
+
+    pub fn is_virtual(&self) -> bool {
+        self.has("hypervisor")
+    }
+
     /// Whether wide vectors lower the clock so much that it matters: with Intel's CPUs up to
     /// those that have AVX-VNNI. The C library avoids wide vectors by the same test.
     pub fn has_licences(&self) -> bool {
@@ -191,6 +206,7 @@ mod tests {
         countable: Countable { licences: false, wide_operations: None },
         loaded: None,
         tells_of_first_use: true,
+        refuses_to_hide: false,
     };
 
     /// A root directory with the given files below `sys/kernel`.

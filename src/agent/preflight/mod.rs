@@ -51,8 +51,9 @@ impl Report {
         findings.extend(Layout::look(root).findings());
         findings.extend(Surroundings::look(root).findings());
         findings.push(Groups::look(root).finding());
-        let tier = Tier::best(false, &machine, machine.countable().licences);
-        findings.push(tier_of(tier));
+        let counts_licences = machine.countable().licences && cpu.shows_counters();
+        let tier = Tier::best(false, &machine, counts_licences);
+        findings.push(tier_of(tier, &machine));
         Self {
             would_run: findings.iter().all(|finding| finding.mark != Mark::Problem),
             tier: tier.name(),
@@ -62,9 +63,9 @@ impl Report {
 }
 
 /// Where something better is within reach, that is a note.
-fn tier_of(tier: Tier) -> Finding {
+fn tier_of(tier: Tier, machine: &Machine) -> Finding {
     let says = format!("the tier is {}: {}", tier.name(), tier.why);
-    match tier.raised_by() {
+    match tier.raised_by(machine) {
         Some(advice) => Finding::note("tier", says, advice),
         None => Finding::ok("tier", says),
     }

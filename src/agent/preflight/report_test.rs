@@ -110,6 +110,18 @@ fn a_container_is_told_what_it_may_not() {
     assert_eq!(report.tier, "xstate");
 }
 
+/// As in most virtual machines, whatever processor they say they have.
+#[test]
+fn counters_that_are_not_to_be_seen_are_no_tier() {
+    let root = machine("skylake-sp");
+    let cpuinfo = root.path().join("proc/cpuinfo");
+    let text = fs::read_to_string(&cpuinfo).unwrap();
+    fs::write(&cpuinfo, text.replace(" xsavec", "")).unwrap();
+    assert_eq!(Report::of(root.path()).tier, "counters");
+    fs::remove_dir_all(root.path().join("sys/bus/event_source/devices/cpu")).unwrap();
+    assert_eq!(Report::of(root.path()).tier, "hints");
+}
+
 #[test]
 fn an_empty_directory_is_no_machine_and_no_crash() {
     let root = tempfile::tempdir().unwrap();

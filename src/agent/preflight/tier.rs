@@ -55,8 +55,9 @@ impl Tier {
     }
 
     /// What would make it a better one, if anything does.
-    pub fn raised_by(self) -> Option<&'static str> {
-        (self.name == Name::Xstate).then_some(
+    pub fn raised_by(self, machine: &Machine) -> Option<&'static str> {
+        let lacks_the_patch = !machine.tells_of_first_use() && !machine.is_virtual();
+        (self.name == Name::Xstate && lacks_the_patch).then_some(
             "a kernel with the series of kernel-patch, installed below share/doc, and \
              CONFIG_X86_XFEATURE_HIDING=y, makes it the tier trap",
         )
@@ -88,6 +89,10 @@ impl Tier {
                      installed below share/doc"
                 )
             }
+            Name::Trap if machine.refuses_to_hide() => bail!(
+                "the kernel found at boot that AVX-512 cannot be hidden on this CPU: leave out \
+                 --tier, or name another one"
+            ),
             Name::Counters if !counts_licences => bail!(
                 "the tier counters takes a CPU that counts cycles at each licence, or three such \
                  events for --clock-counters"
@@ -126,6 +131,19 @@ impl Tier {
                 "wide vectors are seen when a task is switched out; the kernel does not hide \
                  AVX-512, which would show more: see kernel-patch/README.md, installed below share/doc",
             )
+        } else if machine.refuses_to_hide() {
+            (
+                Name::Xstate,
+                "wide vectors are seen when a task is switched out; the kernel found at boot that \
+                 AVX-512 cannot be hidden on this CPU",
+            )
+        } else if machine.is_virtual() {
+            (
+                Name::Xstate,
+                "wide vectors are seen when a task is switched out; hiding AVX-512 would show \
+                 more, and leaves the virtual machine twice at a switch of tasks: --tier trap \
+                 does so all the same",
+            )
         } else {
             (Name::Trap, "the kernel tells of each first wide instruction")
         };
@@ -161,6 +179,23 @@ mod tests {
         let haswell = machine("avx2 xsavec xgetbv1");
         assert_eq!(best(&haswell), "observe");
         assert_eq!(Tier::best(true, &haswell, false).name(), "hints");
+    }
+
+    #[test]
+    fn nothing_is_hidden_where_that_is_refused_or_dear() {
+        let skylake = machine(SKYLAKE);
+        let refusing = skylake.that_refuses_to_hide();
+        let guest = machine(&format!("{SKYLAKE} hypervisor"));
+        for (machine, reason) in [(&refusing, "cannot be hidden"), (&guest, "virtual machine")] {
+            let tier = Tier::best(false, machine, true);
+            assert!(tier.name() == "xstate" && tier.why.contains(reason), "{}", tier.why);
+            assert!(tier.raised_by(machine).is_none(), "another kernel would not help");
+        }
+        let insist = |machine| Tier::choose(Some(Name::Trap), false, machine, false);
+        assert_eq!(insist(&guest).unwrap().name(), "trap");
+        assert!(insist(&refusing).unwrap_err().to_string().contains("leave out --tier"));
+        let unpatched = skylake.without_the_patch();
+        assert!(Tier::best(false, &unpatched, true).raised_by(&unpatched).is_some());
     }
 
     #[test]

@@ -39,6 +39,12 @@ pub const TESTS: &[Test] = &[
         budget_s: 60,
         body: programs_see_avx512,
     },
+    Test { name: "avx::who_looks_late_finds_what_is_hidden", budget_s: 60, body: who_looks_late },
+    Test {
+        name: "avx::the_end_of_no_phase_is_missed",
+        budget_s: 90,
+        body: the_end_of_no_phase_is_missed,
+    },
     Test {
         name: "avx::the_way_to_an_avx_core_does_not_end_the_phase",
         budget_s: 90,
@@ -184,6 +190,48 @@ fn programs_see_avx512() -> Result<()> {
     expected.sort();
     found.sort();
     ensure_eq!(found, expected);
+    Ok(())
+}
+
+/// The kernel does not call a program of BPF where another task is in the middle of it, and tells
+/// how often that was. Here system calls follow each other so fast that ticks meet them.
+fn the_end_of_no_phase_is_missed() -> Result<()> {
+    let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
+        .package("bpftool")
+        .command(&script(
+            "start_scheduler --policy fault-migrate
+             phases 6 1000000000 2 10 & phases=$!
+             sleep 20
+             thread=$(ls /proc/$phases/task | sort -n | tail -n 1)
+             scx_avxspec explain $thread | sed -n 's/phases ended: \\([0-9]*\\) syscall.*/ends=\\1/p'
+             /usr/sbin/bpftool prog show name avxspec_syscall_done
+             kill $phases
+             stop_scheduler",
+        ))
+        .limit(300)
+        .boot()?;
+    let told = outcome.stdout(0)?;
+    let ends = told.lines().find_map(|line| line.strip_prefix("ends="));
+    ensure!(ends.is_some_and(|ends| ends.parse().is_ok_and(|ends: u64| ends > 1000)), "{told}");
+    ensure!(told.contains("avxspec_syscall") && !told.contains("recursion_misses"), "{told}");
+    Ok(())
+}
+
+/// A library that is loaded after the program was seen at AVX work looks for AVX-512 between two
+/// phases; unless nobody is to be waited for.
+fn who_looks_late() -> Result<()> {
+    let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
+        .program(&program::compile(&in_repository("tests/avx/looks_later.c"))?)
+        .command(&script(
+            "start_scheduler --policy fault-migrate
+             looks_later
+             scx_avxspec policy set detection-grace=0s >&2
+             looks_later
+             stop_scheduler",
+        ))
+        .limit(200)
+        .boot()?;
+    ensure_eq!(outcome.stdout(0)?, "hidden=1 found=1\nhidden=1 found=0\n");
     Ok(())
 }
 

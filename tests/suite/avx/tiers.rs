@@ -7,7 +7,7 @@ use super::fairness::{LICENCES, with_fake_counters};
 use super::{CPUS, phases_guest, user_rows, wide_work};
 use crate::ensure_eq;
 use crate::suite::counts::{Counts, counts_of};
-use crate::suite::{Test, scheduler_guest, script};
+use crate::suite::{Test, scheduler_guest, script, with_refusals};
 use crate::vm::guest::Outcome;
 use crate::vm::{Bochs, Flavour, Qemu, in_repository, program};
 
@@ -21,6 +21,11 @@ pub const TESTS: &[Test] = &[
         name: "avx::who_says_what_its_work_is_runs_where_it_belongs",
         budget_s: 60,
         body: hints_are_followed,
+    },
+    Test {
+        name: "avx::a_kernel_that_refuses_to_hide_leaves_the_next_best_tier",
+        budget_s: 150,
+        body: refused,
     },
     Test { name: "avx::low_clocks_tell_of_avx_work", budget_s: 60, body: low_clocks_tell },
     Test { name: "avx::listed_cpus_are_avx_cores", budget_s: 40, body: listed_cpus_are_avx_cores },
@@ -71,6 +76,35 @@ fn long_wide_work() -> Result<()> {
     let (on_scalar, all) = wide_work(&user_rows(outcome.stdout(0)?)?, &[2, 3]);
     ensure!(all > 20_000_000, "{all} wide instructions in a second");
     ensure!(on_scalar * 20 <= all, "{on_scalar} of {all} wide instructions on scalar CPUs");
+    Ok(())
+}
+
+/// Built to hide, the kernel does not, as on a CPU that its test at boot has found wanting. Who
+/// insists is told so.
+fn refused() -> Result<()> {
+    let guest = phases_guest(Bochs::cpus(2), Flavour::Patched)?;
+    let outcome = with_refusals(guest, Flavour::Patched)?
+        .command(&script(
+            "insmod /second_argument.ko of=bpf_task_hide_xfeatures is=0
+             start_scheduler
+             before=$(loads)
+             busy_loops 1
+             wait_until 60 is_loaded_since $before || fail nobody finds out
+             has_tier() { scx_avxspec status | grep -q \"tier $1\"; }
+             wait_until 30 has_tier xstate || fail \"$(scx_avxspec status)\"
+             stop_scheduler
+             cat /tmp/scheduler.err >&2
+             scx_avxspec --tier trap 2>/tmp/refused; echo status=$?
+             is_disabled || fail the kernel still has it
+             grep -c 'cannot be hidden on this CPU: leave out --tier' /tmp/refused | sed s/^/told=/
+             kill $loops",
+        ))
+        .limit(400)
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    ensure_tier(&outcome, "trap")?;
+    ensure_tier(&outcome, "xstate")?;
+    ensure_eq!((counts["status"], counts["told"]), (1, 1));
     Ok(())
 }
 
