@@ -107,14 +107,14 @@ pub fn event(bytes: &[u8]) -> Result<avx_event> {
     parse(bytes)
 }
 
-/// What is known of a thread, and of its process.
-pub fn task(skel: &BpfSkel<'_>, thread: i32) -> Result<(task_ctx, avx_process)> {
+/// What is known of a thread, and of its process, if anything is.
+pub fn task(skel: &BpfSkel<'_>, thread: i32) -> Result<(task_ctx, Option<avx_process>)> {
     let task = of_thread(&skel.maps.tasks, thread)?;
     let process = of_thread(&skel.maps.processes, first_thread_of(thread)?)?;
-    Ok((task, process))
+    Ok((task.with_context(|| format!("nothing is known of thread {thread}"))?, process))
 }
 
-fn of_thread<T: Plain>(map: &impl MapCore, thread: i32) -> Result<T> {
+fn of_thread<T: Plain>(map: &impl MapCore, thread: i32) -> Result<Option<T>> {
     let pidfd = match open_thread(thread) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
             bail!("there is no thread {thread}")
@@ -124,7 +124,7 @@ fn of_thread<T: Plain>(map: &impl MapCore, thread: i32) -> Result<T> {
     let bytes = map
         .lookup(&pidfd.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
         .with_context(|| format!("cannot read what is known of thread {thread}"))?;
-    parse(&bytes.with_context(|| format!("nothing is known of thread {thread}"))?)
+    bytes.map(|bytes| parse(&bytes)).transpose()
 }
 
 /// That of its process.

@@ -32,9 +32,10 @@ pub struct Explanation {
 
 impl Explanation {
     /// At so many nanoseconds of the scheduler's clock.
-    pub fn new(thread: i32, task: &task_ctx, process: &avx_process, now: u64) -> Self {
-        let left_alone_for_s = seconds(process.worth.alone_until.saturating_sub(now));
-        let served = match (process.exempt, left_alone_for_s > 0.0) {
+    pub fn new(thread: i32, task: &task_ctx, process: Option<&avx_process>, now: u64) -> Self {
+        let alone_until = process.map_or(0, |it| it.worth.alone_until);
+        let left_alone_for_s = seconds(alone_until.saturating_sub(now));
+        let served = match (process.is_some_and(|it| it.exempt), left_alone_for_s > 0.0) {
             (true, _) => Served::NotMeant,
             (false, true) => Served::NotWorthIt,
             (false, false) => Served::Meant,
@@ -157,13 +158,8 @@ mod tests {
         unsafe { std::mem::zeroed() }
     }
 
-    fn process() -> avx_process {
-        // SAFETY: as above.
-        unsafe { std::mem::zeroed() }
-    }
-
     fn explain(task: &task_ctx) -> Explanation {
-        Explanation::new(7, task, &process(), 0)
+        Explanation::new(7, task, None, 0)
     }
 
     #[test]
@@ -196,12 +192,14 @@ mod tests {
 
     #[test]
     fn a_program_that_is_left_alone_is_called_so() {
-        let (mut it, mut program) = (task(), process());
+        let mut it = task();
+        // SAFETY: as above.
+        let mut program: avx_process = unsafe { std::mem::zeroed() };
         it.habit.class = avx_class_CLASS_SCALAR;
         it.phase.ended = 1;
         program.worth.alone_until = 5_000_000_000;
         let told = |it: &task_ctx, program: &avx_process, now| {
-            Explanation::new(7, it, program, now).to_string()
+            Explanation::new(7, it, Some(program), now).to_string()
         };
         let text = told(&it, &program, 2_000_000_000);
         assert!(text.contains("AVX cores do not pay for its program, until they are tried"));

@@ -230,7 +230,7 @@ impl<'a> Scheduler<'a> {
     fn explain(&self, thread: i32) -> Result<Answer> {
         let (task, process) = books::task(&self.skel, thread)?;
         let now = self.variables()?.looked_at;
-        Ok(Answer::Explanation(Box::new(Explanation::new(thread, &task, &process, now))))
+        Ok(Answer::Explanation(Box::new(Explanation::new(thread, &task, process.as_ref(), now))))
     }
 
     fn change(&mut self, history: &mut History, change: &Change, peer: &Peer) -> Result<Answer> {

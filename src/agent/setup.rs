@@ -39,6 +39,7 @@ pub struct Means {
     pub tier: Tier,
     pub clocks: Clocks,
     pub source: Source,
+    pub hides_cpuid: bool,
 }
 
 /// As many files as the administrator allows: each event that is counted on each CPU is one, and so
@@ -72,8 +73,9 @@ pub fn configure(
     let nodes: BTreeSet<u32> = places.values().map(|place| place.node).collect();
     rodata.nr_nodes = u32::try_from(nodes.len()).context("too many nodes")?;
     rodata.nr_llcs = u32::try_from(llcs.len()).context("too many caches")?;
-    let Means { tier, clocks, source } = means;
+    let Means { tier, clocks, source, hides_cpuid } = means;
     rodata.tier = tier.kind();
+    rodata.hides_cpuid = (*hides_cpuid).into();
     rodata.clocks.counters = source.kind().into();
     rodata.clocks.nr_steps = clocks.known.nr_steps;
     for (to, from) in rodata.clocks.steps.iter_mut().zip(&clocks.known.steps) {

@@ -12,10 +12,11 @@
  * Mechanism. Nothing is hidden from a process before one of its tasks was seen
  * with 512-bit vectors, which it then has detected before. From then on it is
  * hidden from its tasks while they are none of the AVX tasks, and what faults is
- * looked at. Libraries that are loaded later ask CPUID before they look at XCR0: where
- * the CPU can, that faults as well, and nothing is hidden from the process for a while. This does not depend on the CPU: a task that begins a scalar phase on
+ * looked at. This does not depend on the CPU: a task that begins a scalar phase on
  * an AVX core may be interrupted and go on elsewhere, and then it would be too
- * late, for the kernel hides safely after a system call only.
+ * late, for the kernel hides safely after a system call only. A library that is loaded
+ * later asks CPUID before it looks at XCR0: where CPUs can have that fault as well, they
+ * do, and nothing is hidden from the process for a while.
  *
  * A wide instruction makes an AVX task of a scalar one. A light one costs nothing
  * where it is, and the task is left visible for a time that doubles with each such

@@ -28,6 +28,8 @@ const volatile u32 nr_cpu_ids = 1;
 const volatile u32 cpus_per_core = 1;
 const volatile u32 nr_llcs = 1;
 const volatile u32 tier = AVX_TIER_OBSERVE;
+/* Whether CPUID is hidden as well. AMD's CPUs would leave that to the kernel after a crash. */
+const volatile bool hides_cpuid = false;
 
 /* Realtime and deadline tasks have the priorities below this. */
 #define FIRST_FAIR_PRIO 100

@@ -67,8 +67,9 @@ static void show(struct task_struct *p, struct task_ctx *tctx)
 static u32 hidden_between_phases(void)
 {
 	const struct avx_policy *policy = current_policy();
+	bool with_cpuid = hides_cpuid && policy && policy->detection_grace_ns;
 
-	return XFEATURES_AVX512 | (policy && policy->detection_grace_ns ? HIDE_CPUID : 0);
+	return XFEATURES_AVX512 | (with_cpuid ? HIDE_CPUID : 0);
 }
 
 /*

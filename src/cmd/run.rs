@@ -57,7 +57,8 @@ pub fn run(
     let mut is_loaded_anew = false;
     loop {
         let mut open_object = MaybeUninit::uninit();
-        let means = Means { tier, clocks, source: source.clone() };
+        let hides_cpuid = machine.is_intel();
+        let means = Means { tier, clocks, source: source.clone(), hides_cpuid };
         let scheduler = Scheduler::start(opts, means, history.in_force(), &hub, &mut open_object)?;
         if scheduler.is_in_force() {
             service::attached(tier);

@@ -95,6 +95,7 @@ fn loads_in_each_tier() -> Result<()> {
             "insmod /fake_clocks.ko
              for tier in observe hints counters; do
                  start_scheduler --tier $tier --policy fair --clock-counters {LICENCES}
+                 scx_avxspec explain $$ >&2 || fail nothing is known of a thread in $tier
                  stop_scheduler
                  echo $tier=$status
              done"

@@ -149,6 +149,10 @@ impl Machine {
         self.refuses_to_hide
     }
 
+    pub fn is_intel(&self) -> bool {
+        self.is_intel
+    }
+
     pub fn is_virtual(&self) -> bool {
         self.has("hypervisor")
     }

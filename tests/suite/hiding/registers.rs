@@ -195,6 +195,7 @@ fn images_of_user_mode() -> Result<()> {
         "full_images_restored",
         "admitted_zeroed",
         "admitted_stale",
+        "admitted_upper",
         "admitted_left",
         "strict_kept",
         "debugged",
@@ -205,7 +206,8 @@ fn images_of_user_mode() -> Result<()> {
     judge(&counts, &shown, &["wrong", "other_traps", "armed_blindly"])?;
     // Each full image that was restored while hidden raised #GP, once, and so
     // did each CPUID.
-    let faults = counts["full_images_restored"] + counts["detections"];
+    let images = counts["full_images_restored"] + counts["admitted_upper"];
+    let faults = images + counts["detections"];
     ensure!(counts["gp_traps"] == faults, "{counts:?}");
     Ok(())
 }
