@@ -75,7 +75,7 @@ pub fn configure(
     rodata.nr_llcs = u32::try_from(llcs.len()).context("too many caches")?;
     let Means { tier, clocks, source, hides_cpuid } = means;
     rodata.tier = tier.kind();
-    rodata.hides_cpuid = (*hides_cpuid).into();
+    rodata.hides_cpuid = *hides_cpuid;
     rodata.clocks.counters = source.kind().into();
     rodata.clocks.nr_steps = clocks.known.nr_steps;
     for (to, from) in rodata.clocks.steps.iter_mut().zip(&clocks.known.steps) {

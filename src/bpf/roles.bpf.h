@@ -105,20 +105,12 @@ static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-static bool is_cpu_idle(u32 cpu)
-{
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	bool is = bpf_cpumask_test_cpu(cpu, idle);
-
-	scx_bpf_put_idle_cpumask(idle);
-	return is;
-}
-
 /*
- * How well @cpu is suited to become one of @role, which it is none of. Global, so
- * that the kernel's verifier goes through it once and not with each turn of a loop.
+ * How well @cpu, which idles or not, is suited to become one of @role, which it is none
+ * of. Global, so that the kernel's verifier goes through it once and not with each turn
+ * of a loop.
  */
-__noinline u64 suitability(u32 cpu, u32 role, u64 placement)
+__noinline u64 suitability(u32 cpu, u32 role, u64 placement, bool idle)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 	const struct cpu_ctx *core, *llc, *node, *cctx = lookup_cpu(cpu);
@@ -138,7 +130,7 @@ __noinline u64 suitability(u32 cpu, u32 role, u64 placement)
 		.core_avx = core->core_avx,
 		.llc_avx = llc->llc_avx,
 		.node_avx = node->node_avx,
-		.busy = role == ROLE_AVX ? !is_cpu_idle(cpu) : cctx->runs_avx,
+		.busy = role == ROLE_AVX ? !idle : cctx->runs_avx,
 	};
 	return role == ROLE_AVX ? preference_to_add(&it, placement)
 				: preference_to_remove(&it, placement);
@@ -147,18 +139,20 @@ __noinline u64 suitability(u32 cpu, u32 role, u64 placement)
 /* The CPU that is to change its role to @role next, or a negative number. */
 static s32 best_to_become(enum avx_role role, u64 placement)
 {
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	u64 best = NOT_ELIGIBLE;
 	s32 found = -1;
 	u32 cpu;
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
-		u64 suits = suitability(cpu, role, placement);
+		u64 suits = suitability(cpu, role, placement, bpf_cpumask_test_cpu(cpu, idle));
 
 		if (suits > best) {
 			best = suits;
 			found = cpu;
 		}
 	}
+	scx_bpf_put_idle_cpumask(idle);
 	return found;
 }
 

@@ -250,9 +250,9 @@ __noinline int look_around(s32 cpu, bool goes_on)
 
 	now = scx_bpf_now();
 	llc = look_at_next_llc(cctx);
-	if (is_first_there(shared_queue(cctx->llc), shared_queue(llc), cpu, now))
+	if (wants && is_first_there(shared_queue(cctx->llc), shared_queue(llc), cpu, now))
 		cctx->shared_llc = llc;
-	if (is_first_there(avx_queue(cctx->llc), avx_queue(llc), cpu, now))
+	if (wants_avx && is_first_there(avx_queue(cctx->llc), avx_queue(llc), cpu, now))
 		cctx->avx_llc = llc;
 
 	wants = wants && !goes_on && !has_waiting(private_queue(cpu)) &&

@@ -36,10 +36,10 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "avx::programs_see_avx512_and_those_that_need_it_start",
-        budget_s: 60,
+        budget_s: 90,
         body: programs_see_avx512,
     },
-    Test { name: "avx::who_looks_late_finds_what_is_hidden", budget_s: 60, body: who_looks_late },
+    Test { name: "avx::who_looks_late_finds_what_is_hidden", budget_s: 90, body: who_looks_late },
     Test {
         name: "avx::the_end_of_no_phase_is_missed",
         budget_s: 90,
@@ -67,7 +67,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "avx::who_ran_before_the_scheduler_keeps_its_string_functions_on_avx_cores",
-        budget_s: 300,
+        budget_s: 400,
         body: who_ran_before_the_scheduler,
     },
     Test {
