@@ -26,6 +26,9 @@ fn it_shows_what_is_so() -> Result<()> {
              shows() { screen | grep -q -- \"$1\"; }
              await() { wait_until 60 shows \"$1\" || { screen >&2; fail \"no $1\"; }; }
              press() { tmux send-keys -t it \"$@\"; }
+             # What is typed before the shell asks for it may be lost.
+             is_asked() { screen | sed '/^$/d' | tail -n 1 | grep -qx '~ #'; }
+             await_prompt() { wait_until 60 is_asked || { screen >&2; fail no prompt; }; }
              escape=$(printf '\\033')
              is_coloured() {
                  tmux capture-pane -e -p -t it | grep -q \"$escape\\[[0-9;]*[34][0-8]\"
@@ -39,6 +42,7 @@ fn it_shows_what_is_so() -> Result<()> {
 
              start
              tmux -f /dev/null new-session -d -s it -x 80 -y 24 || fail no terminal
+             await_prompt
              press 'stty -g >/tmp/before; scx_avxspec top; echo status=$?; stty -g >/tmp/after' Enter
              await 'AVX cores: 1 of 4'
              await_cores 1
@@ -69,15 +73,16 @@ fn it_shows_what_is_so() -> Result<()> {
              await 'AVX cores: 1 of 3'
              press q
              await '^status=0$'
+             await_prompt
              cmp /tmp/before /tmp/after || fail the terminal is not as it was
 
-             press 'clear; export NO_COLOR=1' Enter
-             press 'sh -c \"echo \\$\\$ >/tmp/top; exec scx_avxspec top\"; ' \
+             press 'clear; NO_COLOR=1 sh -c \"echo \\$\\$ >/tmp/top; exec scx_avxspec top\"; ' \
                    'echo ended=$?; stty -g >/tmp/later' Enter
              await 'AVX cores: 1 of 3'
              is_coloured && fail colours where none are wanted
              kill -TERM $(cat /tmp/top)
              await '^ended=0$'
+             await_prompt
              cmp /tmp/before /tmp/later || fail the terminal is not as it was after a signal
              press 'echo still $((40 + 2))' Enter
              await '^still 42$'

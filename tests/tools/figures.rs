@@ -125,7 +125,9 @@ fn significant(value: f64) -> String {
         size if (0.9..1.1).contains(&size) && size != 1.0 => format!("{value:.4}"),
         size if size == 0.0 || size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
-        size if size >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3e}"),
+        size => {
+            let leading_zeros = (-size.log10().floor()).max(0.0) as usize;
+            format!("{value:.*}", 2 + leading_zeros)
+        }
     }
 }

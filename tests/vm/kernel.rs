@@ -228,7 +228,7 @@ impl Kernel {
     /// The module `name` that the Kbuild file in `sources/dir` describes, built
     /// for this kernel. It may include what lies anywhere in `sources`.
     pub fn module(&self, sources: &Path, dir: &str, name: &str) -> Result<PathBuf> {
-        let key = self.recipe.key()?.dir_part(sources)?;
+        let key = self.recipe.key()?.dir_part(sources)?.text_part("module", dir);
         let built = self.recipe.cache.artefact("modules", &key, |place| {
             let tree = Tree::obtain(&self.recipe)?;
             tree.build(&self.recipe)?;
