@@ -16,33 +16,28 @@ const SCRAPES: u64 = 10;
 /// Times that the policy is changed and changed back.
 const SWITCHES: u64 = 50;
 
-/// On a machine of this size.
-const LARGE: usize = 64;
+/// Of each instruction, where time is counted in them.
+const NANOSECONDS: u32 = 4;
+
+/// Of 64 CPUs in four nodes.
+fn large_machine() -> Qemu {
+    Qemu::topology(4, 8, 2).numa_nodes(4)
+}
 
 pub fn rss_mib() -> Result<f64> {
-    let counts = scraped(Qemu::topology(4, LARGE / 8, 2).numa_nodes(4))?;
+    let counts = scraped(large_machine())?;
     Ok(counts["rss_kb"] as f64 / 1024.0)
 }
 
-/// Machines on which time can be counted in instructions, of so many nanoseconds each: the large one
-/// would take hours to boot.
-const COUNTED: [usize; 2] = [4, 16];
-const NANOSECONDS: u32 = 4;
-
-/// Of one CPU that executes an instruction in each nanosecond, as a slow one does. What is done
-/// for each CPU is known from two smaller machines.
+/// Of one CPU that executes an instruction in each nanosecond, as a slow one does.
 pub fn cpu_share() -> Result<f64> {
-    let share = |cpus: usize| -> Result<f64> {
-        let counts = scraped(Qemu::cpus(cpus).counted_time(NANOSECONDS))?;
-        let instructions = counts["ran_ns"] as f64 / f64::from(NANOSECONDS);
-        Ok(instructions / counts["elapsed_ns"] as f64)
-    };
-    let [few, many] = COUNTED;
-    let (with_few, with_many) = (share(few)?, share(many)?);
-    let of_a_cpu = (with_many - with_few) / (many - few) as f64;
-    Ok(with_many + of_a_cpu * (LARGE - many) as f64)
+    let counts = scraped(large_machine().counted_time(NANOSECONDS))?;
+    let instructions = counts["ran_ns"] as f64 / f64::from(NANOSECONDS);
+    Ok(instructions / counts["elapsed_ns"] as f64)
 }
 
+/// The agent's threads share one CPU. Where time is counted all CPUs share it, and a thread that spins
+/// for the answer of another would be told what that one does as time of its own.
 fn scraped(machine: Qemu) -> Result<Counts> {
     let outcome = scheduler_guest(machine, Flavour::Stock)?
         .package("curl")
@@ -56,6 +51,9 @@ fn scraped(machine: Qemu) -> Result<Counts> {
              now() {{ awk '{{ printf \"%.0f\", $1 * 1e9 }}' /proc/uptime; }}
              ip link set lo up
              start_scheduler --force
+             for thread in /proc/$scheduler/task/*; do
+                 taskset -p 1 ${{thread##*/}} || fail it has no CPU of its own
+             done
              metrics >/tmp/metrics || fail no metrics
              ran=$(ran) now=$(now)
              for n in $(seq {SCRAPES}); do
