@@ -171,6 +171,11 @@ fn a_pause_begins_once_and_ends_once() {
     judged.retain(|it| *it != AS_BEFORE);
     assert_eq!(judged, [TOO_DEAR, ANEW]);
 
+    // The first look at a program ends no pause, nor does one after it has slept.
+    let mut worth = Worth::default();
+    let judged = [SECOND, 2 * SECOND, 9 * SECOND].map(|now| judge(&mut worth, &policy, now));
+    assert_eq!(judged, [AS_BEFORE; 3]);
+
     let off = avx_policy { only_where_it_pays: 0, ..policy };
     let mut worth = Worth { alone_until: 9 * SECOND, ..Worth::default() };
     let judged = [0, 1].map(|n| judge(&mut worth, &off, SECOND + n));
