@@ -128,7 +128,7 @@ pub const SCALAR_LIBRARY: &str =
     "export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW";
 
 /// One by hand takes 4 % more in most boots than in others, for which nobody here is to blame.
-const BOOTS_OF_MIGRATIONS: u32 = 4;
+const BOOTS_OF_MIGRATIONS: u32 = 8;
 
 /// The mean of some boots.
 fn measure_migrations() -> Result<Migrations> {
