@@ -11,7 +11,7 @@ start_forcing() {
 	rig force "$@" -- sh -c 'echo $$ >/tmp/forcing.command; exec sleep 100000' \
 		>/tmp/forcing 2>&1 &
 	forcing=$!
-	wait_until 60 is_enabled || {
+	await_start is_enabled || {
 		cat /tmp/forcing >&2
 		fail "the scheduler of the tests did not come up"
 	}

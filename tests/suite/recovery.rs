@@ -83,7 +83,7 @@ fn ejected_by_an_error() -> Result<()> {
              cat /tmp/scheduler.err /tmp/scheduler.out
              # And where there is no room for a report.
              scx_avxspec >/dev/full 2>/dev/full & scheduler=$!
-             wait_until 60 is_enabled || fail it does not start again
+             await_start is_enabled || fail it does not start again
              hostname another
              wait $scheduler; echo without a report status $?
              {AFTERWARDS}"

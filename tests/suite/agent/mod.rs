@@ -51,7 +51,7 @@ fn rude_crowds() -> Result<()> {
              }}
              ip link set lo up
              scx_avxspec --stats 0.2 >/dev/full 2>/dev/full & scheduler=$!
-             wait_until 60 is_enabled || fail it does not start
+             await_start is_enabled || fail it does not start
              busy_loops 2
              crowd {ROUNDS}
              before=$(resident); kill $pesters
@@ -90,7 +90,7 @@ const ENDS: &str = "
     }
     end_by_chance() {
         scx_avxspec $arguments >/dev/null 2>/tmp/agent.err & agent=$!
-        [ $2 = start ] || wait_until 60 is_at_work || fail \"$*: $(cat /tmp/agent.err)\"
+        [ $2 = start ] || await_start is_at_work || fail \"$*: $(cat /tmp/agent.err)\"
         changing=
         [ $2 = change ] && { change_policies >/dev/null 2>&1 & changing=$!; }
         [ $2 = stop ] && kill -TERM $agent

@@ -165,7 +165,7 @@ fn cpus_come_and_go() -> Result<()> {
         .command(&hiding_script(
             "rig force --set what=0xe0 --set visible_in=5 --set migrate=1 --set slice_us=2000 \
                  -- vectors 600 3 >/tmp/vectors 2>&1 & force=$!
-             wait_until 60 is_enabled || fail no scheduler
+             await_start is_enabled || fail no scheduler
              turns=0
              while kill -0 $force 2>/dev/null; do
                  set_cpu 1 0; sleep 0.1
