@@ -16,8 +16,10 @@
 
 extern const struct kernel_cpustat kernel_cpustat __ksym;
 
-/* How often the size of the set is looked at. */
+/* How often the size of the set is looked at; and where it follows its use, as published:
+ * with each tick. */
 #define LOOK_NS (10 * 1000 * 1000ULL)
+#define LOOK_CLOSELY_NS (1 * 1000 * 1000ULL)
 
 /* The last look; not static, for the reason that roles.bpf.h gives. */
 struct avx_demand seen;
@@ -121,10 +123,13 @@ static u32 look_at_demand(const struct avx_policy *policy)
 static int look(void *map, int *key, struct look_timer *timer)
 {
 	const struct avx_policy *policy;
+	u64 again_ns = LOOK_NS;
 	bool is_done = true;
 
 	bpf_rcu_read_lock();
 	policy = current_policy();
+	if (policy && follows_use(policy))
+		again_ns = LOOK_CLOSELY_NS;
 	if (policy && start_resizing()) {
 		u32 size = is_approaching ? sizing.nr_avx : look_at_demand(policy);
 
@@ -143,7 +148,7 @@ static int look(void *map, int *key, struct look_timer *timer)
 	if (policy)
 		look_for_stranded(policy);
 	bpf_rcu_read_unlock();
-	bpf_timer_start(&timer->timer, is_done ? LOOK_NS : 0, 0);
+	bpf_timer_start(&timer->timer, is_done ? again_ns : 0, 0);
 	return 0;
 }
 

@@ -25,6 +25,8 @@ pub struct Outcome {
     /// At the end.
     pub avx_cores: u32,
     pub role_changes: u64,
+    /// Whose clock was low at a time, on average.
+    pub low_cores: f64,
     pub migrations_per_request: f64,
     /// Of the work with 512-bit vectors, how much was done on scalar cores.
     pub wide_on_scalar_share: f64,
@@ -82,6 +84,7 @@ impl Outcome {
             busy_share: watch.ran as f64 / cpu_ns as f64,
             avx_cores: watch.avx_cores.last().map_or(0, |(_, nr)| *nr),
             role_changes: watch.role_changes.last().map_or(0, |(_, nr)| *nr),
+            low_cores: seconds_low(&[watch.scalar, watch.avx]) / seconds,
             migrations_per_request: watch.moves as f64 / done.max(1) as f64,
             wide_on_scalar_share: if wide > 0.0 { watch.scalar.wide / wide } else { 0.0 },
             scalar_cores: shares(&watch.scalar),
@@ -115,6 +118,12 @@ fn shares(class: &Class) -> ClassShares {
         by_licence: class.by_licence.map(|ns| share(ns as f64)),
         lost: share(class.lost),
     }
+}
+
+/// Above the lowest licence, summed up over cores.
+fn seconds_low(classes: &[Class]) -> f64 {
+    let ns: u64 = classes.iter().flat_map(|class| &class.by_licence[1..]).sum();
+    ns as f64 / 1e9
 }
 
 /// Student's t for the batches, all but one of which are free.

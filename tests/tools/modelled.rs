@@ -108,7 +108,19 @@ pub const BENCHES: &[Bench] = &[
         name: "sim.nginx_published_dynamic_changes",
         unit: "in 5 s, modelled",
         bar: Bar::Any,
-        measure: published_changes,
+        measure: || of_policy("nginx", "dynamic", "/role_changes"),
+    },
+    Bench {
+        name: "sim.nginx_published_dynamic_low_cores",
+        unit: "cores, modelled",
+        bar: Bar::Any,
+        measure: || of_policy("nginx", "dynamic", "/low_cores"),
+    },
+    Bench {
+        name: "sim.nginx_default_low_cores",
+        unit: "cores, modelled",
+        bar: Bar::Any,
+        measure: || of_policy("nginx", "default", "/low_cores"),
     },
     Bench {
         name: "sim.role_changes_10s",
@@ -431,11 +443,12 @@ fn role_changes() -> Result<f64> {
     Ok(most)
 }
 
-/// Of CPUs, where AVX cores follow their use.
-fn published_changes() -> Result<f64> {
-    let found = sim(&["run", "nginx", "--policy=dynamic", "--seconds=5"])?;
-    let changes = outcome(&found, "dynamic")?["role_changes"].as_f64();
-    changes.context("changes are not counted")
+/// What a policy comes to with a workload.
+fn of_policy(workload: &str, policy: &str, what: &str) -> Result<f64> {
+    let policy_argument = format!("--policy={policy}");
+    let found = sim(&["run", workload, &policy_argument, "--seconds=5"])?;
+    let value = outcome(&found, policy)?.pointer(what).and_then(Value::as_f64);
+    value.with_context(|| format!("{policy} has no {what}"))
 }
 
 /// Each of two policies with 200 draws of what nobody knows well, in something that both have.

@@ -81,8 +81,8 @@ fn compare(options: &Quick) -> Result<()> {
     if !options.json {
         print("A web server under full load. All figures are modelled.\n")?;
         print(&format!(
-            "{:>11} {:>9} {:>9} {:>9}\n",
-            "requests/s", "relative", "AVX cores", "changes"
+            "{:>11} {:>9} {:>9} {:>9} {:>6}\n",
+            "requests/s", "relative", "AVX cores", "changes", "low"
         ))?;
     }
     for variant in &Variant::all() {
@@ -110,11 +110,12 @@ fn row(outcomes: &[Outcome]) -> Result<String> {
     };
     ensure!(first.requests_per_s > 0.0, "no request was served: simulate for longer");
     Ok(format!(
-        "{:11.1} {:9.4} {:9} {:9}  {}\n",
+        "{:11.1} {:9.4} {:9} {:9} {:6.2}  {}\n",
         last.requests_per_s,
         last.requests_per_s / first.requests_per_s,
         last.avx_cores,
         last.role_changes,
+        last.low_cores,
         last.variant
     ))
 }

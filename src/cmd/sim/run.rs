@@ -175,7 +175,7 @@ fn table(comparison: &Comparison) -> Result<String> {
     }
     writeln!(
         text,
-        "{:>11} {:>8} {:>6} {:>9} {:>9} {:>9} {:>5} {:>7} {:>7} {:>6}",
+        "{:>11} {:>8} {:>6} {:>9} {:>9} {:>9} {:>5} {:>7} {:>6} {:>7} {:>6}",
         "requests/s",
         "relative",
         "+-",
@@ -184,6 +184,7 @@ fn table(comparison: &Comparison) -> Result<String> {
         "max us",
         "AVX",
         "changes",
+        "low",
         "moves",
         "busy"
     )?;
@@ -207,12 +208,13 @@ fn write_outcome(text: &mut String, comparison: &Comparison, outcome: &Outcome) 
     let requests = if is_alone { format!("{:.1}", outcome.requests_per_s) } else { String::new() };
     writeln!(
         text,
-        "{requests:>11} {:>8} {:>6} {} {:5} {:7} {:7.2} {:6.3}  {}",
+        "{requests:>11} {:>8} {:>6} {} {:5} {:7} {:6.2} {:7.2} {:6.3}  {}",
         ratio(comparison.relative(outcome)),
         ratio(comparison.uncertainty(outcome)),
         times(outcome.latency_us.filter(|_| is_alone)),
         outcome.avx_cores,
         outcome.role_changes,
+        outcome.low_cores,
         outcome.migrations_per_request,
         outcome.busy_share,
         outcome.variant
@@ -226,7 +228,7 @@ fn write_groups(text: &mut String, comparison: &Comparison, outcome: &Outcome) -
         let (per_s, times) = (group.requests_per_s, times(group.latency_us));
         writeln!(
             text,
-            "{per_s:11.1} {relative:8.4} {:>6} {times} {:28}    {}",
+            "{per_s:11.1} {relative:8.4} {:>6} {times} {:35}    {}",
             "", "", group.name
         )?;
     }

@@ -186,6 +186,7 @@ fn numbers(comparison: &Comparison) -> String {
             shares(&it.scalar_cores),
             percent(it.scalar_cores.lost),
             shares(&it.avx_class),
+            format!("{:.2}", it.low_cores),
         ]
     };
     let rows = |of: &dyn Fn(&Outcome) -> Vec<String>| -> Vec<Vec<String>> {
@@ -212,12 +213,13 @@ const RESULTS: [&str; 8] = [
     "Busy, %",
 ];
 
-const CLOCKS: [&str; 5] = [
+const CLOCKS: [&str; 6] = [
     "Policy",
     "512-bit work on scalar cores",
     "Scalar cores in L0 / L1 / L2",
     "Their speed lost",
     "AVX cores in L0 / L1 / L2",
+    "Cores at a low clock",
 ];
 
 fn groups(comparison: &Comparison) -> String {

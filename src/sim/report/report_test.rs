@@ -27,6 +27,7 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
         busy_share: 0.9,
         avx_cores: nr_avx,
         role_changes: 3,
+        low_cores: 1.5,
         migrations_per_request: 2.5,
         wide_on_scalar_share: 0.125,
         scalar_cores: shares.clone(),
