@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compiles the BPF programs, and the decisions among them once more natively.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 use scx_cargo::BpfBuilder;
@@ -75,7 +75,9 @@ fn commit(here: &Path) -> Option<String> {
 }
 
 fn main() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // As it runs: a tree that was moved is not built anew as a whole.
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    let here = here.as_path();
     if let Err(sentence) = requirements::check(here) {
         eprintln!("{sentence}");
         exit(1);

@@ -141,7 +141,7 @@ static void audit_cpus(void)
 		const struct sim_cpu *is = sim_cpu(cpu);
 
 		if (is->is_online && !is->is_taken && !is->needs_resched && !is->curr &&
-		    !bpf_cpumask_test_cpu(cpu, scx_bpf_get_idle_cpumask()))
+		    !bpf_cpumask_test_cpu(cpu, sim_idle_cpus()))
 			sim_fail("CPU %u idles, and is not known to", cpu);
 	}
 }

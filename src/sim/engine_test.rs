@@ -15,7 +15,8 @@ use crate::bpf::intf::{
     avx_event_kind_EVENT_ALONE, avx_event_kind_EVENT_BEGAN, avx_event_kind_EVENT_ENDED,
     avx_event_kind_EVENT_ROLE, avx_event_kind_EVENT_SENT, avx_event_kind_EVENT_TRIED,
     avx_policy_in_force, avx_role_ROLE_AVX, avx_role_ROLE_SCALAR, avx_role_cause_ROLE_FOR_NUMBER,
-    avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_topology,
+    avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_XSTATE,
+    avx_topology,
 };
 use crate::processors::UNKNOWN_CLOCKS;
 
@@ -536,6 +537,21 @@ fn light_work_costs_a_fault_per_back_off() {
     let light: u64 = (0..2).map(|cpu| engine.kernel().stats(cpu).light_faults).sum();
     // 1, 2, 4 ... 64 and then each 100 ms.
     assert!((80..110).contains(&light), "{light} faults");
+}
+
+/// They leave registers in use that only AVX-512 has, and no wide ones.
+#[test]
+fn string_functions_alone_are_no_avx_work() {
+    for tier in [avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_XSTATE] {
+        let mut engine = machine(2, tier, &[]);
+        let steps = [Step::Work(Kind::Scalar, 9e5), Step::Work(Kind::Light256, 2e5), Step::Syscall];
+        for _ in 0..4 {
+            engine.spawn(forever(&steps), 100);
+        }
+        engine.run_for(SECOND).unwrap();
+        let found: u64 = (0..2).map(|cpu| engine.kernel().stats(cpu).samples).sum();
+        assert_eq!((found, engine.kernel().nr_avx_cores()), (0, 0), "tier {tier}");
+    }
 }
 
 /// Both get on, though neither has used up its turn.

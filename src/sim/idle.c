@@ -5,7 +5,7 @@
 static struct cpumask idle_cpus;
 static struct cpumask idle_cores; /* both CPUs of which idle */
 
-const struct cpumask *scx_bpf_get_idle_cpumask(void)
+const struct cpumask *sim_idle_cpus(void)
 {
 	return &idle_cpus;
 }
@@ -39,7 +39,7 @@ bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)
 }
 
 /* Those of cores all of which idle. */
-const struct cpumask *scx_bpf_get_idle_smtmask(void)
+const struct cpumask *sim_idle_cores(void)
 {
 	return &idle_cores;
 }

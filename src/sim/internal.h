@@ -9,7 +9,6 @@
 #include "kernel.h"
 
 #define SLICE_DFL (20 * 1000 * 1000ULL)
-#define XFEATURE_ZMM_HI256 (1ULL << 6)
 #define NO_DSQ (~0ULL)
 
 extern struct sched_ext_ops avxspec;
@@ -60,12 +59,17 @@ void sim_tell_changed(struct sim_task *task);
 
 /* patch.c */
 void sim_let_go(struct sim_task *task);
+u64 sim_registers_in_use(const struct sim_task *task);
 
 /* timers.c */
 void sim_timers_forget(void);
 
 /* calls.c */
-void sim_note_call(enum sim_callback callback, struct sim_task *task);
+struct sim_call sim_begin_call(enum sim_callback callback, struct sim_task *task);
+void sim_end_call(struct sim_call before);
+bool sim_is_within(enum sim_callback callback);
+bool sim_is_placing(const struct sim_task *task);
+void sim_check_held(void);
 void sim_calls_reset(void);
 
 /* idle.c */

@@ -35,6 +35,7 @@ void sim_fail(const char *format, ...)
 
 const char *sim_error(void)
 {
+	sim_check_held();
 	return error[0] ? error : NULL;
 }
 

@@ -24,6 +24,7 @@ struct sim_dsq {
 	u32 nr;
 	bool is_made;
 	bool is_local;
+	bool is_by_vtime; /* or by who came first */
 };
 
 struct sim_cpu {
@@ -56,6 +57,7 @@ struct sim_task {
 	/* Where the scheduler inserted it, if it did so before the queue was known. */
 	u64 direct_dsq;
 	u64 direct_flags;
+	bool direct_by_vtime;
 	bool pins_cpu;
 	bool is_realtime;
 	bool is_leaving; /* a CPU that it may no longer use */
@@ -90,13 +92,15 @@ void sim_tell_switch(struct task_struct *prev);
 void sim_set_policy(const struct avx_policy_in_force *policy);
 const char *sim_error(void);
 
-/* Which callbacks were called of which task, in their order. */
+/* The first ones are noted, of which task they were, in their order. */
 enum sim_callback {
 	SIM_SELECT_CPU,
 	SIM_ENQUEUE,
 	SIM_DISPATCH,
 	SIM_RUNNING,
 	SIM_DISABLE,
+	SIM_CPU_RELEASE,
+	SIM_NO_CALLBACK,
 };
 
 struct sim_call {

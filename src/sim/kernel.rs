@@ -137,6 +137,7 @@ pub struct Kernel {
 
 /// A task of the present kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
 pub struct Task(*mut Opaque);
 
 /// Bytes of code, more than any instruction has.

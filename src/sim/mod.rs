@@ -41,6 +41,8 @@ mod engine_test;
 mod experiment_test;
 #[cfg(test)]
 mod machine_test;
+#[cfg(test)]
+mod rules_test;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod scenario;
 #[cfg(test)]

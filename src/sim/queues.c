@@ -60,6 +60,12 @@ void sim_unlink_task(struct sim_task *task)
 	dsq->nr--;
 }
 
+/* Behind all others, or before them. */
+static void link_last(struct sim_dsq *dsq, struct sim_task *task, u64 enq_flags)
+{
+	sim_link_behind(dsq, task, enq_flags & SCX_ENQ_HEAD ? NULL : dsq->last);
+}
+
 /* By virtual time; who comes later is behind who is there. */
 static void link_by_vtime(struct sim_dsq *dsq, struct sim_task *task)
 {
@@ -115,34 +121,57 @@ static void insert_local(struct sim_task *task, u32 cpu, u64 enq_flags)
 	if (task->cpu != cpu)
 		task->moves++;
 	task->cpu = cpu;
-	sim_link_behind(local, task, enq_flags & SCX_ENQ_HEAD ? NULL : local->last);
+	link_last(local, task, enq_flags);
 	if (!sim_cpus[cpu].curr && !sim_cpus[cpu].is_taken) {
 		sim_set_idle(cpu, false);
 		sim_resched_cpu(cpu);
 	}
 }
 
-/* The scheduler says where the task waits; it is one that is being queued now. */
-static void insert(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags)
+/* The scheduler says where the task waits; it has to be the one that is being queued now. */
+static void insert(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags, bool by_vtime)
 {
-	if (p->sim->dsq || p->sim->direct_dsq != NO_DSQ) {
+	struct sim_task *task = p->sim;
+
+	if (!sim_is_placing(task)) {
+		sim_fail("task %d is inserted when it is not to be queued", p->pid);
+	} else if (task->dsq || task->direct_dsq != NO_DSQ) {
 		sim_fail("task %d is inserted twice", p->pid);
-		return;
+	} else if (by_vtime && dsq & SCX_DSQ_FLAG_BUILTIN) {
+		sim_fail("task %d is inserted into the queue of a CPU by its time", p->pid);
+	} else {
+		p->scx.slice = slice ? slice : 1;
+		task->direct_dsq = dsq;
+		task->direct_flags = enq_flags;
+		task->direct_by_vtime = by_vtime;
 	}
-	p->scx.slice = slice ? slice : 1;
-	p->sim->direct_dsq = dsq;
-	p->sim->direct_flags = enq_flags;
 }
 
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags)
 {
-	insert(p, dsq, slice, enq_flags);
+	insert(p, dsq, slice, enq_flags, false);
 }
 
 void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq, u64 slice, u64 vtime, u64 enq_flags)
 {
 	p->scx.dsq_vtime = vtime;
-	insert(p, dsq, slice, enq_flags);
+	insert(p, dsq, slice, enq_flags, true);
+}
+
+/* A queue that the scheduler made has one order as long as anybody is in it. */
+static void insert_in_order(struct sim_dsq *dsq, struct sim_task *task)
+{
+	bool by_vtime = task->direct_by_vtime;
+
+	if (dsq->first && dsq->is_by_vtime != by_vtime)
+		sim_fail("task %d is inserted %s into queue %llu, where others are %s", task->t.pid,
+			 by_vtime ? "by its time" : "last", dsq->id,
+			 by_vtime ? "not" : "by theirs");
+	dsq->is_by_vtime = by_vtime;
+	if (by_vtime)
+		link_by_vtime(dsq, task);
+	else
+		link_last(dsq, task, task->direct_flags);
 }
 
 /* Where the scheduler said, with @cpu for a local queue without a number. */
@@ -160,7 +189,7 @@ static void insert_where_said(struct sim_task *task, u32 cpu)
 	} else {
 		dsq = dsq_of(id);
 		if (dsq)
-			link_by_vtime(dsq, task);
+			insert_in_order(dsq, task);
 		else
 			sim_fail("task %d is inserted into queue %llu, which there is not",
 				 task->t.pid, id);
@@ -182,6 +211,14 @@ static void enqueue_by_itself(struct sim_task *task)
 	}
 }
 
+static void tell_enqueue(struct sim_task *task, u64 enq_flags)
+{
+	struct sim_call before = sim_begin_call(SIM_ENQUEUE, task);
+
+	avxspec.enqueue(&task->t, enq_flags);
+	sim_end_call(before);
+}
+
 void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
 {
 	task->state = SIM_WAITS;
@@ -190,10 +227,8 @@ void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
 		enqueue_by_itself(task);
 		return;
 	}
-	if (task->direct_dsq == NO_DSQ) {
-		sim_note_call(SIM_ENQUEUE, task);
-		avxspec.enqueue(&task->t, enq_flags);
-	}
+	if (task->direct_dsq == NO_DSQ)
+		tell_enqueue(task, enq_flags);
 	if (task->direct_dsq == NO_DSQ)
 		sim_fail("task %d is in no queue", task->t.pid);
 	else
@@ -205,8 +240,7 @@ void sim_enqueue_in_passing(struct sim_task *task)
 {
 	if (!sim_is_attached())
 		return;
-	sim_note_call(SIM_ENQUEUE, task);
-	avxspec.enqueue(&task->t, 0);
+	tell_enqueue(task, 0);
 	task->direct_dsq = NO_DSQ;
 }
 
@@ -231,9 +265,12 @@ bool scx_bpf_dsq_move_to_local(u64 id, u64 enq_flags)
 {
 	struct sim_dsq *dsq = dsq_of(id);
 
-	if (dsq)
+	if (!sim_is_within(SIM_DISPATCH))
+		sim_fail("a task of queue %llu is taken by who was not asked for one", id);
+	else if (!dsq)
+		sim_fail("queue %llu, which there is not, is looked into", id);
+	else
 		return move_to_local(dsq);
-	sim_fail("queue %llu, which there is not, is looked into", id);
 	return false;
 }
 
@@ -245,6 +282,10 @@ void scx_bpf_reenqueue_local(void)
 	struct sim_task *task, *next = local->first;
 	u32 nr = local->nr;
 
+	if (!sim_is_within(SIM_CPU_RELEASE)) {
+		sim_fail("CPU %u is to queue its tasks anew, and keeps them", sim_this_cpu);
+		return;
+	}
 	sim_is_within_release = true;
 	/* Who comes back comes behind these. */
 	while (nr-- && (task = next)) {

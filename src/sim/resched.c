@@ -32,6 +32,8 @@ void scx_bpf_kick_cpu(s32 cpu, u64 flags)
 		return;
 	}
 	curr = sim_cpus[cpu].curr;
+	if (flags & SCX_KICK_IDLE && flags & SCX_KICK_PREEMPT)
+		sim_fail("CPU %d is kicked as if it both idled and did not", cpu);
 	if (flags & SCX_KICK_IDLE && curr)
 		return;
 	if (flags & SCX_KICK_PREEMPT && curr)

@@ -28,6 +28,7 @@ void sim_account(u32 cpu)
 static bool keeps(u32 cpu, struct sim_task *prev)
 {
 	bool is_queued = prev && prev->t.scx.flags & SCX_TASK_QUEUED;
+	struct sim_call before;
 
 	if (is_queued && (prev->t.scx.slice || prev->is_realtime))
 		return true;
@@ -37,15 +38,15 @@ static bool keeps(u32 cpu, struct sim_task *prev)
 		return false;
 	if (!sim_is_attached())
 		return is_queued;
-	sim_note_call(SIM_DISPATCH, prev);
+	before = sim_begin_call(SIM_DISPATCH, prev);
 	avxspec.dispatch(cpu, prev && !prev->is_realtime ? &prev->t : NULL);
+	sim_end_call(before);
 	return is_queued && prev->t.scx.slice;
 }
 
 static void leave_cpu(u32 cpu, struct sim_task *prev, bool to_idle)
 {
-	prev->fpstate.regs.xsave.header.xfeatures =
-		prev->has_wide_registers ? XFEATURE_ZMM_HI256 : 0;
+	prev->fpstate.regs.xsave.header.xfeatures = sim_registers_in_use(prev);
 	if (!(prev->t.scx.flags & SCX_TASK_QUEUED)) {
 		prev->state = SIM_SLEEPS;
 		return;
@@ -61,10 +62,13 @@ static void leave_cpu(u32 cpu, struct sim_task *prev, bool to_idle)
 
 void sim_tell_running(struct sim_task *task)
 {
+	struct sim_call before;
+
 	if (!sim_is_attached())
 		return;
-	sim_note_call(SIM_RUNNING, task);
+	before = sim_begin_call(SIM_RUNNING, task);
 	avxspec.running(&task->t);
+	sim_end_call(before);
 }
 
 static void enter_cpu(u32 cpu, struct sim_task *next)
@@ -110,7 +114,7 @@ void sim_schedule(u32 cpu)
 		enter_cpu(cpu, next);
 		return;
 	}
-	if (!test_cpu(cpu, scx_bpf_get_idle_cpumask()) || prev)
+	if (!test_cpu(cpu, sim_idle_cpus()) || prev)
 		sim_cpus[cpu].idle_since = scx_bpf_now();
 	sim_set_idle(cpu, true);
 }
@@ -122,6 +126,7 @@ void sim_schedule(u32 cpu)
 void sim_preempt(u32 cpu)
 {
 	struct sim_task *curr = sim_cpus[cpu].curr;
+	struct sim_call before;
 
 	sim_this_cpu = cpu;
 	if (!curr)
@@ -133,7 +138,9 @@ void sim_preempt(u32 cpu)
 	if (!sim_is_attached())
 		return;
 	sim_releasing = curr;
+	before = sim_begin_call(SIM_CPU_RELEASE, curr);
 	avxspec.cpu_release(cpu, NULL);
+	sim_end_call(before);
 	sim_releasing = NULL;
 }
 

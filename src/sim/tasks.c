@@ -19,8 +19,10 @@ void sim_init_task(struct sim_task *task, bool is_forked)
 /* Nothing is left of what the scheduler asked for, and of what it knew of the task. */
 void sim_disable_task(struct sim_task *task)
 {
-	sim_note_call(SIM_DISABLE, task);
+	struct sim_call before = sim_begin_call(SIM_DISABLE, task);
+
 	avxspec.disable(&task->t);
+	sim_end_call(before);
 	for (u32 n = 0; n < SIM_STORAGES; n++) {
 		free(task->storage[n]);
 		task->storage[n] = NULL;
@@ -81,6 +83,19 @@ void sim_task_exit(struct sim_task *task)
 	free(task);
 }
 
+/* Where the scheduler would have it. */
+static u32 select_cpu(struct sim_task *task)
+{
+	struct sim_call before = sim_begin_call(SIM_SELECT_CPU, task);
+	u32 cpu = avxspec.select_cpu(&task->t, task->cpu, 0);
+
+	sim_end_call(before);
+	if (cpu < sim_nr_cpus)
+		return cpu;
+	sim_fail("task %d is to wake on CPU %d, which there is not", task->t.pid, (s32)cpu);
+	return task->cpu;
+}
+
 void sim_wake(struct sim_task *task, u32 waker_cpu)
 {
 	u64 flags = SCX_ENQ_WAKEUP;
@@ -93,8 +108,7 @@ void sim_wake(struct sim_task *task, u32 waker_cpu)
 	if (!sim_is_attached()) {
 		cpu = sim_fallback_cpu(task);
 	} else if (task->t.nr_cpus_allowed > 1 && !task->pins_cpu) {
-		sim_note_call(SIM_SELECT_CPU, task);
-		cpu = avxspec.select_cpu(&task->t, cpu, 0);
+		cpu = select_cpu(task);
 		flags |= SCX_ENQ_CPU_SELECTED;
 	}
 	if (!sim_cpus[cpu].is_online || !test_cpu(cpu, task->t.cpus_ptr))

@@ -201,11 +201,20 @@ s32 scx_bpf_task_cpu(const struct task_struct *p);
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle);
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags);
 bool scx_bpf_test_and_clear_cpu_idle(s32 cpu);
-const struct cpumask *scx_bpf_get_idle_cpumask(void);
-const struct cpumask *scx_bpf_get_idle_smtmask(void);
 void scx_bpf_reenqueue_local(void);
 
-#define scx_bpf_put_idle_cpumask(mask) ((void)(mask))
+/* What has to be let go of again. */
+void sim_hold(const char *function);
+void sim_let_loose(const char *function);
+#define bpf_rcu_read_lock() sim_hold(__func__)
+#define bpf_rcu_read_unlock() sim_let_loose(__func__)
+
+const struct cpumask *sim_idle_cpus(void);
+const struct cpumask *sim_idle_cores(void);
+#define scx_bpf_get_idle_cpumask() (sim_hold(__func__), sim_idle_cpus())
+#define scx_bpf_get_idle_smtmask() (sim_hold(__func__), sim_idle_cores())
+#define scx_bpf_put_idle_cpumask(mask) ((void)(mask), sim_let_loose(__func__))
+
 #define scx_bpf_reenqueue_local_from_anywhere() scx_bpf_reenqueue_local()
 #define scx_bpf_task_set_slice(p, value) ((p)->scx.slice = (value))
 #define scx_bpf_task_set_dsq_vtime(p, value) ((p)->scx.dsq_vtime = (value))
@@ -230,8 +239,6 @@ struct task_struct *bpf_get_current_task_btf(void);
 bool is_migration_disabled(const struct task_struct *p);
 struct pt_regs *bpf_task_pt_regs(struct task_struct *p);
 
-#define bpf_rcu_read_lock() ((void)0)
-#define bpf_rcu_read_unlock() ((void)0)
 #define bpf_kptr_xchg(place, value)               \
 	({                                        \
 		typeof(*(place)) old_ = *(place); \

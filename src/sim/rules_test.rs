@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the kernel would eject a scheduler for, the model refuses, and says why.
+
+use super::engine::Engine;
+use super::engine_test::{forever, machine};
+use super::hardware::Steady;
+use super::kernel::Task;
+use super::program::Step;
+use crate::bpf::intf::avx_tier_AVX_TIER_OBSERVE;
+
+const MS: u64 = 1_000_000;
+
+const LOCAL: u64 = 1 << 63 | 2;
+const LOCAL_ON: u64 = 1 << 63 | 1 << 62;
+const ENQ_HEAD: u64 = 1 << 4;
+const KICK_IDLE: u64 = 1;
+const KICK_PREEMPT: u64 = 2;
+
+/// Of enum sim_callback.
+const ENQUEUE: u32 = 1;
+const DISPATCH: u32 = 2;
+
+/// One that there may be, and no other scheduler's.
+const QUEUE: u64 = 3000;
+
+/// As a scheduler calls the kernel.
+mod native {
+    use std::ffi::c_char;
+
+    use super::Task;
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub struct SimCall {
+        task: Task,
+        callback: u32,
+    }
+
+    unsafe extern "C" {
+        pub fn scx_bpf_create_dsq(id: u64, node: i32) -> i32;
+        pub fn scx_bpf_dsq_insert(p: Task, id: u64, slice: u64, flags: u64);
+        pub fn scx_bpf_dsq_insert_vtime(p: Task, id: u64, slice: u64, vtime: u64, flags: u64);
+        pub fn scx_bpf_dsq_move_to_local(id: u64, flags: u64) -> bool;
+        pub fn __COMPAT_scx_bpf_dsq_peek(id: u64) -> Task;
+        pub fn scx_bpf_kick_cpu(cpu: i32, flags: u64);
+        pub fn scx_bpf_reenqueue_local();
+        pub fn sim_hold(function: *const c_char);
+        pub fn sim_let_loose(function: *const c_char);
+        pub fn sim_begin_call(callback: u32, task: Task) -> SimCall;
+        pub fn sim_end_call(before: SimCall);
+    }
+}
+
+/// A machine with one CPU, and tasks that sleep now and wake soon, so that the scheduler is not
+/// asked where.
+fn sleepers<const N: usize>() -> (Engine<Steady>, [Task; N]) {
+    let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let tasks = [(); N].map(|()| engine.spawn(forever(&[Step::Sleep(MS)]), 100));
+    engine.run_for(MS / 2).unwrap();
+    (engine, tasks)
+}
+
+/// Does something as if in a callback of the scheduler for the task.
+fn within(callback: u32, task: Task, act: impl FnOnce()) {
+    // SAFETY: the task is one of the present kernel, which only this thread has.
+    unsafe {
+        let before = native::sim_begin_call(callback, task);
+        act();
+        native::sim_end_call(before);
+    }
+}
+
+fn insert(task: Task, queue: u64) {
+    // SAFETY: as above.
+    within(ENQUEUE, task, || unsafe { native::scx_bpf_dsq_insert(task, queue, MS, 0) });
+}
+
+fn insert_by_vtime(task: Task, queue: u64) {
+    // SAFETY: as above.
+    within(ENQUEUE, task, || unsafe { native::scx_bpf_dsq_insert_vtime(task, queue, MS, 7, 0) });
+}
+
+fn create_queue() {
+    // SAFETY: as above.
+    assert_eq!(unsafe { native::scx_bpf_create_dsq(QUEUE, -1) }, 0);
+}
+
+/// What is said of what a scheduler does.
+fn complaint(act: impl FnOnce(Task, Task)) -> String {
+    let (mut engine, [task, other]) = sleepers();
+    act(task, other);
+    engine.run_for(2 * MS).unwrap_err().to_string()
+}
+
+#[test]
+fn who_is_not_to_be_queued_is_not_inserted() {
+    // SAFETY: as above.
+    let insert_now = |task| unsafe { native::scx_bpf_dsq_insert(task, LOCAL, MS, 0) };
+    let refused = "task 1 is inserted when it is not to be queued";
+    assert_eq!(complaint(|task, _| insert_now(task)), refused);
+    assert_eq!(complaint(|task, other| within(ENQUEUE, other, || insert_now(task))), refused);
+    assert_eq!(complaint(|task, _| within(DISPATCH, task, || insert_now(task))), refused);
+}
+
+#[test]
+fn a_task_has_one_place() {
+    let twice = |task, _| {
+        insert(task, LOCAL);
+        insert(task, LOCAL);
+    };
+    assert_eq!(complaint(twice), "task 1 is inserted twice");
+    let nowhere = "task 1 is inserted into queue 3000, which there is not";
+    assert_eq!(complaint(|task, _| insert(task, QUEUE)), nowhere);
+    let elsewhere = "task 1 is sent to CPU 5, which it may not use";
+    assert_eq!(complaint(|task, _| insert(task, LOCAL_ON | 5)), elsewhere);
+}
+
+#[test]
+fn a_queue_has_one_order() {
+    let both = |task, other| {
+        create_queue();
+        insert(task, QUEUE);
+        insert_by_vtime(other, QUEUE);
+    };
+    let complaint_of_both = "task 2 is inserted by its time into queue 3000, where others are not";
+    assert_eq!(complaint(both), complaint_of_both);
+    let of_a_cpu = "task 1 is inserted into the queue of a CPU by its time";
+    assert_eq!(complaint(|task, _| insert_by_vtime(task, LOCAL)), of_a_cpu);
+}
+
+/// Or before all others, if that is asked for.
+#[test]
+fn who_comes_first_is_first() {
+    let first_of = |flags| {
+        let (mut engine, [task, other]) = sleepers();
+        create_queue();
+        insert(task, QUEUE);
+        // SAFETY: as above.
+        let last = || unsafe { native::scx_bpf_dsq_insert(other, QUEUE, MS, flags) };
+        within(ENQUEUE, other, last);
+        engine.run_for(MS).unwrap();
+        // SAFETY: as above.
+        (unsafe { native::__COMPAT_scx_bpf_dsq_peek(QUEUE) }, [task, other])
+    };
+    let (first, [task, _]) = first_of(0);
+    assert_eq!(first, task);
+    let (first, [_, other]) = first_of(ENQ_HEAD);
+    assert_eq!(first, other);
+}
+
+#[test]
+fn who_asks_for_a_task_was_asked_for_one() {
+    // SAFETY: as above.
+    let take = || assert!(!unsafe { native::scx_bpf_dsq_move_to_local(QUEUE, 0) });
+    let unasked = "a task of queue 3000 is taken by who was not asked for one";
+    assert_eq!(complaint(|_, _| take()), unasked);
+    let nowhere = "queue 3000, which there is not, is looked into";
+    assert_eq!(complaint(|task, _| within(DISPATCH, task, take)), nowhere);
+    // SAFETY: as above.
+    let anew = || unsafe { native::scx_bpf_reenqueue_local() };
+    assert_eq!(complaint(|_, _| anew()), "CPU 0 is to queue its tasks anew, and keeps them");
+}
+
+#[test]
+fn a_cpu_that_is_kicked_is_there_and_idles_or_does_not() {
+    // SAFETY: as above.
+    let kick = |cpu, flags| complaint(|_, _| unsafe { native::scx_bpf_kick_cpu(cpu, flags) });
+    assert_eq!(kick(1, 0), "CPU 1, which there is not, is kicked");
+    assert_eq!(kick(-1, 0), "CPU -1, which there is not, is kicked");
+    let both = "CPU 0 is kicked as if it both idled and did not";
+    assert_eq!(kick(0, KICK_IDLE | KICK_PREEMPT), both);
+}
+
+#[test]
+fn what_is_held_is_let_go_of() {
+    // SAFETY: as above, and the name is there for good.
+    let hold = || unsafe { native::sim_hold(c"look".as_ptr()) };
+    let let_loose = || unsafe { native::sim_let_loose(c"look".as_ptr()) };
+    assert_eq!(complaint(|_, _| hold()), "look() does not let go of what it holds");
+    assert_eq!(complaint(|_, _| let_loose()), "look() lets go of what it does not hold");
+}
