@@ -175,6 +175,7 @@ fn a_cpu_that_is_kicked_is_there_and_idles_or_does_not() {
 fn what_is_held_is_let_go_of() {
     // SAFETY: as above, and the name is there for good.
     let hold = || unsafe { native::sim_hold(c"look".as_ptr()) };
+    // SAFETY: as above.
     let let_loose = || unsafe { native::sim_let_loose(c"look".as_ptr()) };
     assert_eq!(complaint(|_, _| hold()), "look() does not let go of what it holds");
     assert_eq!(complaint(|_, _| let_loose()), "look() lets go of what it does not hold");
