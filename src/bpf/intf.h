@@ -482,6 +482,7 @@ struct task_ctx {
 	u32 cause;		  /* why its present or last phase began, enum avx_cause, */
 	u32 boundary;		  /* ... and ended, enum avx_boundary */
 	u64 generation;		  /* of the policy by which it did */
+	u32 came_from;		  /* the CPU where it faulted the last time */
 	u64 ended_at;		  /* when its last phase ended, on the wall */
 	u64 waited_ns;		  /* beside idle CPUs, and its process was not told yet, */
 	u64 spared_ns;		  /* ... nor of this time, for which others had high clocks */

@@ -114,20 +114,23 @@ void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 }
 
 /*
- * An idle CPU for a waking task while there are AVX cores: of its own kind, the
- * one where it was before if that idles, and no AVX core for other work as long
- * as there is another. Its turn there is @slice, or 0 if none idles.
+ * An idle CPU for a waking task while there are AVX cores: of its own kind, the one where
+ * it was before if that idles and its siblings do, or else another of which that is so; and
+ * no AVX core for other work as long as there is another. Its turn there is @slice, or 0 if
+ * none idles.
  */
 static s32 select_by_role(struct task_struct *p, s32 prev_cpu, u64 *slice)
 {
 	const struct task_ctx *tctx = lookup_task(p);
 	bool is_avx = tctx && tctx->habit.class == CLASS_AVX && may_use_avx_core(p);
-	s32 cpu;
+	bool prev_suits = is_avx_cpu(prev_cpu) == is_avx && is_allowed_on(p, prev_cpu);
+	s32 cpu = -1;
 
-	if (is_avx_cpu(prev_cpu) == is_avx && is_allowed_on(p, prev_cpu) &&
-	    scx_bpf_test_and_clear_cpu_idle(prev_cpu))
+	if (!prev_suits || !has_idle_siblings(prev_cpu))
+		cpu = pick_idle_core_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
+	if (cpu < 0 && prev_suits && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
 		cpu = prev_cpu;
-	else
+	if (cpu < 0)
 		cpu = is_avx ? pick_idle_in(p, ROLE_AVX) : pick_idle_for_scalar(p);
 
 	if (cpu < 0)

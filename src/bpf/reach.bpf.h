@@ -117,6 +117,34 @@ __noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role)
 	return mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
 }
 
+/* Whether who comes to @cpu, if that idles, has all of the core; always where cores have no
+ * siblings. */
+static bool has_idle_siblings(s32 cpu)
+{
+	const struct cpumask *idle;
+	bool is_idle;
+
+	if (cpus_per_core == 1)
+		return true;
+	idle = scx_bpf_get_idle_smtmask();
+	is_idle = bpf_cpumask_test_cpu(cpu, idle);
+	scx_bpf_put_idle_cpumask(idle);
+	return is_idle;
+}
+
+/*
+ * An idle CPU of a role for @p, of a core all of which idles, for who has to share one gets
+ * little more than half; and no farther than its cache, where others are.
+ */
+__noinline s32 pick_idle_core_in(struct task_struct *p __arg_trusted, u32 role)
+{
+	const struct cpumask *mask = nr_llcs > 1 ? allowed_near(p, role) : NULL;
+
+	if (!mask)
+		mask = allowed_in(p, role);
+	return mask ? scx_bpf_pick_idle_cpu(mask, SCX_PICK_IDLE_CORE) : -ENOENT;
+}
+
 /* An idle CPU for a task that is none of the AVX tasks: an AVX core only if need be. */
 __noinline s32 pick_idle_for_scalar(struct task_struct *p __arg_trusted)
 {

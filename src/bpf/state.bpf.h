@@ -98,7 +98,8 @@ struct cpu_ctx {
 	u64 accounted;
 	u64 avx_until;
 	/* Who is to be queued elsewhere, from ops.dispatch() to ops.enqueue(), whether
-	 * it is an AVX task, and on which CPU if one idles for it. */
+	 * it is an AVX task, and on which CPU if one idles for it; in between, where to look
+	 * for one first. */
 	u64 sent_away;
 	bool sends_avx;
 	s32 sent_to;

@@ -375,6 +375,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 		return 0;
 	/* Whether it may move is asked when it is to be scheduled, and once. */
 	tctx->book.sent_to_avx++;
+	tctx->came_from = bpf_get_smp_processor_id();
 	return 1;
 }
 
@@ -402,6 +403,8 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 	if (cctx->role != ROLE_AVX)
 		return 0;
 	tctx->book.sent_to_scalar++;
+	/* Its caches are there, if nobody else is. */
+	cctx->sent_to = tctx->came_from;
 	return 1;
 }
 

@@ -23,8 +23,6 @@ void sim_set_idle(u32 cpu, bool is_idle)
 	u32 sibling = sim_cpus[cpu].sibling;
 
 	assign_cpu(cpu, &idle_cpus, is_idle);
-	if (sibling == cpu)
-		return;
 	assign_cpu(cpu, &idle_cores, is_core_idle(cpu));
 	assign_cpu(sibling, &idle_cores, is_core_idle(sibling));
 }
@@ -53,7 +51,7 @@ s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags)
 {
 	u32 cpu = pick_idle_core(allowed);
 
-	if (cpu >= sim_nr_cpus)
+	if (cpu >= sim_nr_cpus && !(flags & SCX_PICK_IDLE_CORE))
 		cpu = sim_any_and_distribute(allowed, &idle_cpus);
 	if (cpu >= sim_nr_cpus)
 		return -EBUSY;

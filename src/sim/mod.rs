@@ -47,6 +47,8 @@ mod rules_test;
 pub mod scenario;
 #[cfg(test)]
 mod scenario_test;
+#[cfg(test)]
+mod siblings_test;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod trial;
 #[cfg(test)]

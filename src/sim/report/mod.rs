@@ -235,7 +235,9 @@ fn groups(comparison: &Comparison) -> String {
                 format!("{:.1}", group.requests_per_s),
                 relative.map_or("-".to_owned(), |it| format!("{it:.4}")),
                 time(|it| it.p50),
+                time(|it| it.p90),
                 time(|it| it.p99),
+                time(|it| it.p999),
                 time(|it| it.max),
             ]);
         }
@@ -243,7 +245,16 @@ fn groups(comparison: &Comparison) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let head = ["Group", "Requests/s", "Relative", "p50, us", "p99, us", "Longest, us"];
+    let head = [
+        "Group",
+        "Requests/s",
+        "Relative",
+        "p50, us",
+        "p90, us",
+        "p99, us",
+        "p99.9, us",
+        "Longest, us",
+    ];
     format!("<h2>Groups</h2>\n<p class=\"dim\">Modelled.</p>\n{}", table("", &head, &rows))
 }
 

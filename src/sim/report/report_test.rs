@@ -14,7 +14,8 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
     let core = CoreStrip { licences: "..0011220".into(), roles: "---AAAAAA".into() };
     let strip = Strip { from_ms: 0.0, to_ms: 1000.0, cores: vec![core.clone(), core] };
     let shares = ClassShares { busy_core_s: 1.0, by_licence: [0.5, 0.25, 0.25], lost: 0.1 };
-    let latency_us = Some(Latency { p50: 100.0, p99: 5000.0, max: 70_000.0 });
+    let latency_us =
+        Some(Latency { p50: 100.0, p90: 900.0, p99: 5000.0, p999: 60_000.0, max: 70_000.0 });
     let group = GroupOutcome { name: EVIL.into(), requests_per_s: 100.0 * work, latency_us };
     Outcome {
         policy: "p".into(),

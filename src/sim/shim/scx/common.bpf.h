@@ -177,6 +177,7 @@ struct sched_ext_ops {
 #define SCX_DSQ_LOCAL_ON (SCX_DSQ_FLAG_BUILTIN | 1ULL << 62)
 
 #define SCX_KICK_IDLE 1
+#define SCX_PICK_IDLE_CORE 1
 #define SCX_KICK_PREEMPT 2
 
 #define BPF_STRUCT_OPS(name, args...) name(args)

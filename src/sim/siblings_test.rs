@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who gets a core of its own while there are AVX cores, and where it goes when it is done there.
+
+use super::engine::{COSTS, Engine};
+use super::engine_test::{forever, in_force, machine};
+use super::hardware::Steady;
+use super::kernel::{Kernel, Task};
+use super::model::Kind;
+use super::program::Step;
+use crate::bpf::intf::{avx_tier_AVX_TIER_TRAP, avx_topology};
+use crate::processors::UNKNOWN_CLOCKS;
+
+const US: u64 = 1000;
+const SECOND: u64 = 1_000_000_000;
+
+/// Numbered as Linux does: first a CPU of each core, then their siblings. The last core is an AVX
+/// core.
+fn machine_with_siblings(nr_cores: u32) -> Engine<Steady> {
+    let place = |cpu| avx_topology {
+        core: cpu % nr_cores,
+        llc: 0,
+        node: 0,
+        next_llc: 0,
+        core_cpus: 2,
+        sibling: (cpu + nr_cores) % (2 * nr_cores),
+        online: 1,
+        usable: 1,
+    };
+    let places: Vec<_> = (0..2 * nr_cores).map(place).collect();
+    let settings = ["sizing=static", "avx-cpus=2", "only-where-it-pays=off"];
+    let kernel =
+        Kernel::boot(&places, &UNKNOWN_CLOCKS, avx_tier_AVX_TIER_TRAP, &in_force(&settings));
+    Engine::new(kernel.unwrap(), Steady, COSTS)
+}
+
+/// The CPUs on which something runs.
+fn busy(engine: &Engine<Steady>) -> Vec<u32> {
+    (0..engine.kernel().nr_cpus()).filter(|cpu| engine.kernel().current(*cpu).is_some()).collect()
+}
+
+/// They wake at all times, and two of three cores that are no AVX cores are busy at most. A third
+/// task comes back from AVX work all the time.
+#[test]
+fn nobody_shares_a_core_beside_one_that_idles() {
+    const CORES: u32 = 4;
+    let mut engine = machine_with_siblings(CORES);
+    for pause in [170, 230] {
+        let steps = [Step::Work(Kind::Scalar, 300e3), Step::Sleep(pause * US)];
+        engine.spawn(forever(&steps), 100);
+    }
+    let steps = [Step::Work(Kind::Scalar, 500e3), Step::Work(Kind::Heavy512, 50e3), Step::Syscall];
+    engine.spawn(forever(&steps), 100);
+    engine.run_for(SECOND).unwrap();
+    let (mut pairs, mut alone) = (0, 0);
+    for _ in 0..20_000 {
+        engine.run_for(50 * US).unwrap();
+        let busy = busy(&engine);
+        let shared = busy.iter().filter(|cpu| busy.contains(&(**cpu + CORES))).count();
+        pairs += shared;
+        alone += busy.len() - 2 * shared;
+    }
+    assert!(alone > 20_000, "{alone}");
+    assert_eq!(pairs, 0);
+}
+
+/// Its caches are there. Both go to the same AVX core, and the other one leaves in between.
+#[test]
+fn who_is_done_with_avx_work_goes_back_to_where_it_was() {
+    let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
+    let mut engine = machine(6, avx_tier_AVX_TIER_TRAP, &settings);
+    let tasks: Vec<Task> = [700e3, 900e3]
+        .map(|ns| {
+            let work = [Step::Work(Kind::Scalar, ns), Step::Work(Kind::Heavy512, 50e3)];
+            engine.spawn(forever(&[work[0], work[1], Step::Syscall]), 100)
+        })
+        .to_vec();
+    engine.run_for(SECOND).unwrap();
+    let mut were_at = [[0; 6]; 2];
+    for _ in 0..20_000 {
+        engine.run_for(50 * US).unwrap();
+        for (task, were_at) in tasks.iter().zip(&mut were_at) {
+            were_at[engine.kernel().cpu_of(*task) as usize] += 1;
+        }
+    }
+    for were_at in were_at {
+        assert!(!engine.kernel().is_avx_core(0) && engine.kernel().is_avx_core(5));
+        assert_eq!(were_at[..5].iter().filter(|times| **times > 0).count(), 1, "{were_at:?}");
+        assert!(were_at[5] > 500, "{were_at:?}");
+    }
+}
