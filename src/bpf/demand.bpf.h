@@ -115,6 +115,7 @@ static u32 look_at_demand(const struct avx_policy *policy)
 	demand.wait_ns = since(seen.wait_ns, sum.wait_ns);
 	demand.nr_waits = since(seen.nr_waits, sum.nr_waits);
 	seen = sum;
+	others_share = moving_average(others_share, share_of_others(&demand), AVX_WHOLE / 8);
 	weigh_all(&demand);
 	return size_avx_set(&sizing, policy, &demand);
 }

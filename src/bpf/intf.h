@@ -484,6 +484,7 @@ struct task_ctx {
 	u64 generation;		  /* of the policy by which it did */
 	u32 came_from;		  /* the CPU where it faulted the last time */
 	u64 ended_at;		  /* when its last phase ended, on the wall */
+	u64 slept_at;		  /* since when it sleeps as an AVX task, or 0 */
 	u64 waited_ns;		  /* beside idle CPUs, and its process was not told yet, */
 	u64 spared_ns;		  /* ... nor of this time, for which others had high clocks */
 	u32 evidence;		  /* of the tier counters, at the last look, enum avx_evidence */

@@ -282,6 +282,8 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
 		saw_wide_vectors(p, tctx, &at);
 	if (!learns_afterwards())
 		ends_phase(p, tctx, BOUNDARY_SWITCH, &at);
+	if (!is_runnable && tctx->habit.class == CLASS_AVX)
+		tctx->slept_at = at.now;
 	runs_as(p, tctx, cctx, false, at.now);
 }
 
@@ -398,6 +400,17 @@ static void account_wait(struct task_ctx *tctx, u64 wait_ns)
 		tctx->spared_ns += at_most(wait_ns, policy->licence_hold_ns);
 }
 
+/* An AVX task that is still one goes on after it slept. */
+static void account_sleep(struct task_ctx *tctx, u64 now)
+{
+	const struct avx_policy *policy = current_policy();
+	u64 slept_ns = since(tctx->slept_at, now);
+
+	tctx->slept_at = 0;
+	if (policy)
+		tctx->spared_ns += spared_asleep(policy, slept_ns, others_share, cpus_per_core);
+}
+
 /*
  * What the CPU is to this task, and what it may see there. Without AVX cores the next
  * tick is early enough for the latter.
@@ -422,6 +435,8 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as)
 	if (!tctx)
 		return;
 	is_avx = tctx->habit.class == CLASS_AVX;
+	if (is_avx && tctx->slept_at)
+		account_sleep(tctx, at.now);
 	if (is_avx && waited_as) {
 		count_wait(tctx, at.now);
 		/* Elsewhere more AVX cores would have been of no use to it. */

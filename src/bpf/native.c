@@ -283,6 +283,12 @@ void avx_weigh_wait(struct avx_worth *worth, const struct avx_policy *policy, u6
 	weigh_wait(worth, policy, wait_ns, spared_ns);
 }
 
+u64 avx_spared_asleep(const struct avx_policy *policy, u64 slept_ns, u64 others_share,
+		      u32 core_cpus)
+{
+	return spared_asleep(policy, slept_ns, others_share, core_cpus);
+}
+
 u32 avx_judge_worth(struct avx_worth *worth, const struct avx_policy *policy, u64 now)
 {
 	return judge_worth(worth, policy, now);

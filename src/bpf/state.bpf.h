@@ -208,6 +208,8 @@ static void set_misused(struct cpu_ctx *cctx, bool is_misused)
  */
 u64 licence_hold_ns;
 u64 avx_slice_ns = AVX_SLICE_MAX_NS;
+/* Of the time of all CPUs, what other than AVX work took lately (1/1024). */
+u64 others_share;
 
 /* This CPU runs AVX work up to now, or from now on. */
 static void account_avx(struct cpu_ctx *cctx, u64 now)

@@ -10,7 +10,7 @@
  * Mechanism. Both are estimated for each process. Without AVX cores the clock would
  * stay low after each phase until the next one, or for the hold time: a part of that is
  * what a phase earns. Who remains an AVX task, and takes turns, earns the same for those
- * who run elsewhere while it waits. A phase costs two moves, and what its task waited
+ * who run elsewhere while it waits, and as far as there are any, while it sleeps. A phase costs two moves, and what its task waited
  * beside idle CPUs; where none idles, waiting is nobody's loss. Once a second the two are
  * compared. If the price is higher, and worth speaking of, the process is left alone: it
  * sees AVX-512, and does its wide work where it is. After a pause it is tried again for a
@@ -76,6 +76,17 @@ static __always_inline void weigh_wait(struct avx_worth *worth, const struct avx
 		__sync_fetch_and_add(&worth->spent_ns, wait_ns);
 	if (spared_ns)
 		earn(worth, policy, spared_ns);
+}
+
+/*
+ * What others are spared by an AVX task that stays one while it sleeps: the low clock that it
+ * would have left behind, as far as there is anybody to run at it. They take so much of the
+ * time of all CPUs (1/1024), of which a core has so many.
+ */
+static __always_inline u64 spared_asleep(const struct avx_policy *policy, u64 slept_ns,
+					 u64 others_share, u32 core_cpus)
+{
+	return at_most(slept_ns, policy->licence_hold_ns) * others_share * core_cpus / AVX_WHOLE;
 }
 
 static __always_inline void begin_window(struct avx_worth *worth, u64 at)

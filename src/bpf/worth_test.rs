@@ -33,6 +33,12 @@ mod native {
             wait_ns: u64,
             spared_ns: u64,
         );
+        pub safe fn avx_spared_asleep(
+            policy: &avx_policy,
+            slept_ns: u64,
+            others_share: u64,
+            core_cpus: u32,
+        ) -> u64;
         pub fn avx_judge_worth(worth: *mut Worth, policy: &avx_policy, now: u64) -> u32;
         pub safe fn avx_is_left_alone(worth: &Worth, now: u64) -> bool;
     }
@@ -122,6 +128,17 @@ fn whoever_takes_turns_with_others_stays() {
         }
         assert_eq!(avx_is_left_alone(&worth, 3 * SECOND), is_alone, "{spared}");
     }
+}
+
+/// Up to the hold time, and as far as there is anybody to run at the low clock.
+#[test]
+fn who_sleeps_spares_others_if_there_are_any() {
+    let policy = policy::on_cpu(&policy::standard(), 256);
+    let spared = |slept, share, cpus| avx_spared_asleep(&policy, slept, share, cpus) / US;
+    assert_eq!(spared(10 * MS, 1024, 1), 670);
+    assert_eq!(spared(10 * MS, 256, 2), 335);
+    assert_eq!(spared(100 * US, 1024, 2), 200);
+    assert_eq!(spared(10 * MS, 0, 2), 0);
 }
 
 /// One that changes its ways is found out with the next try.

@@ -102,6 +102,23 @@ fn low_clocks_tell_what_registers_do_not() {
     assert!(by_clocks > 1.1, "{by_clocks}");
 }
 
+/// They sleep in between, so that they hardly have a phase that ends. Where nobody is beside them
+/// they are left alone.
+#[test]
+fn bursts_are_kept_from_who_is_beside_them() {
+    let beside = named("tenants", 3);
+    let [alone, default] = ["alone", "default"].map(|variant| outcome(&beside, &of(variant)));
+    assert!(default.low_cores < 0.3 * alone.low_cores, "{}", default.low_cores);
+    let median = |of: &Outcome| of.groups[0].latency_us.unwrap().p50;
+    assert!(median(&default) < 0.93 * median(&alone), "{} us", median(&default));
+
+    let mut by_themselves = named("tenants", 3);
+    by_themselves.workload.groups.retain(|group| group.name == "bursts");
+    let by_themselves = outcome(&by_themselves, &of("default")).wide_on_scalar_share;
+    let shares = [default.wide_on_scalar_share, by_themselves];
+    assert!(shares[0] < 0.05 && shares[1] > 0.5, "{shares:?}");
+}
+
 /// A thread with an AVX-512 instruction in each round goes to the AVX core, and back.
 #[test]
 fn threads_that_yield_migrate_twice_in_a_round() {
