@@ -95,6 +95,19 @@ pub struct Latency {
     pub max: f64,
 }
 
+impl Latency {
+    /// Each of them as a ratio to another's.
+    pub fn by(&self, whole: &Self) -> Self {
+        Self {
+            p50: self.p50 / whole.p50,
+            p90: self.p90 / whole.p90,
+            p99: self.p99 / whole.p99,
+            p999: self.p999 / whole.p999,
+            max: self.max / whole.max,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::comparison::Comparison;
 use super::outcome::Outcome;
 use super::parameters;
+use super::record::Latency;
 
 /// Factors for each uncertain parameter: anything from half to one and a half of what it is.
 pub fn draws(nr: usize, seed: u64) -> Vec<Vec<String>> {
@@ -22,6 +23,31 @@ pub fn draws(nr: usize, seed: u64) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// A workload under all draws.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Drawn {
+    pub kind: &'static str,
+    pub workload: String,
+    pub draws: u16,
+    pub seconds: u64,
+    pub seed: u64,
+    /// The factors of each draw.
+    pub factors: Vec<Vec<String>>,
+    pub policies: Vec<Spread>,
+}
+
+impl Drawn {
+    /// What the parameter was multiplied by in each draw.
+    pub fn factors_of(&self, parameter: &str) -> Vec<f64> {
+        let factor = |draw: &Vec<String>| {
+            let of =
+                |it: &String| it.split_once('=').filter(|it| it.0 == parameter)?.1.parse().ok();
+            draw.iter().find_map(of)
+        };
+        self.factors.iter().filter_map(factor).collect()
+    }
+}
+
 /// What a policy does, by the first one, over all draws.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spread {
@@ -32,6 +58,8 @@ pub struct Spread {
     pub p5: f64,
     /// In the order of the draws.
     pub relative: Vec<f64>,
+    /// How long requests of the first group of threads take, by that under the first policy.
+    pub latency: Vec<Latency>,
     /// The longest of each draw, in which the load changes; nothing where some change of the load
     /// did not make the number of AVX cores another one.
     pub settle_ms: Vec<Option<f64>>,
@@ -51,6 +79,7 @@ pub fn spreads(comparisons: &[Comparison]) -> Vec<Spread> {
             median: percentile(&relative, 0.5),
             p5: percentile(&relative, 0.05),
             relative,
+            latency: comparisons.iter().filter_map(|it| latency(it, n)).collect(),
             settle_ms: comparisons
                 .iter()
                 .filter_map(|comparison| comparison.outcomes.get(n))
@@ -62,13 +91,18 @@ pub fn spreads(comparisons: &[Comparison]) -> Vec<Spread> {
     first.iter().enumerate().map(spread).collect()
 }
 
+fn latency(comparison: &Comparison, nth: usize) -> Option<Latency> {
+    let of = |nth: usize| comparison.outcomes.get(nth)?.latency_us;
+    Some(of(nth)?.by(&of(0)?))
+}
+
 fn longest(outcome: &Outcome) -> Option<f64> {
     let all: Option<Vec<f64>> = outcome.settle_ms.iter().copied().collect();
     all?.into_iter().max_by(f64::total_cmp)
 }
 
 /// The one that so many are below.
-fn percentile(numbers: &[f64], share: f64) -> f64 {
+pub fn percentile(numbers: &[f64], share: f64) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = (sorted.len() as f64 * share) as usize;

@@ -122,10 +122,18 @@ fn a_workload_of_ones_own() -> Result<()> {
 }
 
 fn a_sweep_tries_other_parameters_and_policies() -> Result<()> {
-    let draws = || said(&["sweep", "draws", "nginx", "--draws=4", "--cores=2", "--json"]);
+    let dir = tempfile::tempdir()?;
+    let page = dir.path().join("sweep.html");
+    let page = page.to_str().context("a path that is no text")?;
+    let draws = || -> Result<(String, String)> {
+        let arguments =
+            ["sweep", "draws", "nginx", "--draws=4", "--cores=2", "--json", "--report", page];
+        Ok((said(&arguments)?, fs::read_to_string(page)?))
+    };
     let first = draws()?;
     ensure!(first == draws()?, "two sweeps differ");
-    let first: serde_json::Value = serde_json::from_str(&first)?;
+    ensure!(first.1.contains("Useful work in 4 draws"), "{}", first.1);
+    let first: serde_json::Value = serde_json::from_str(&first.0)?;
     let alone = &first[0]["policies"][1];
     ensure_eq!(alone["policy"], "alone");
     let relative = alone["relative"].as_array().context("draws have results")?;
@@ -139,10 +147,12 @@ fn a_sweep_tries_other_parameters_and_policies() -> Result<()> {
     ensure!(difference.abs() > 1e-6, "nothing was varied: {numbers:?}");
     ensure!(number(&alone["p5"])? <= number(&alone["median"])?);
 
-    let arguments = ["sweep", "static", "nginx", "--cores=2", "--threads=1", "--json"];
+    let arguments =
+        ["sweep", "static", "nginx", "--cores=2", "--threads=1", "--json", "--report", page];
     let best: serde_json::Value = serde_json::from_str(&said(&arguments)?)?;
     // With one or two AVX CPUs, four ways back and three lengths of turns.
     ensure_eq!(best[0]["tried"].as_array().map(Vec::len), Some(24));
+    ensure!(fs::read_to_string(page)?.contains("24 partitions (dots)"));
     let [default, best, ratio] = ["/default/work", "/best/work", "/default_by_best"]
         .map(|name| best[0].pointer(name).and_then(serde_json::Value::as_f64).unwrap_or(0.0));
     ensure!(best > 0.0 && (default / best - ratio).abs() < 1e-9, "{default} {best} {ratio}");

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -65,11 +65,15 @@ pub fn run(options: &Options) -> Result<()> {
         (None, None) => bail!("there is no workload: \"sim list\" shows some"),
     };
     let comparison = compare(options, workload)?;
-    if let Some(file) = &options.report {
-        fs::write(file, report::html(&comparison))
-            .with_context(|| format!("cannot write the report to {}", file.display()))?;
-    }
+    write_report(options.report.as_deref(), || report::html(&comparison))?;
     if options.json { print_json(&comparison) } else { print(&table(&comparison)?) }
+}
+
+/// If it is wanted.
+pub fn write_report(file: Option<&Path>, page: impl FnOnce() -> String) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    fs::write(file, page())
+        .with_context(|| format!("cannot write the report to {}", file.display()))
 }
 
 fn from_file(file: &PathBuf) -> Result<Workload> {
@@ -147,7 +151,7 @@ fn of_agent(name: &str) -> Result<Variant> {
 }
 
 /// What was typed, so that it can be typed again.
-fn command_line() -> String {
+pub fn command_line() -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_=./+,:".contains(it);
     let word = |word: String| match word.chars().all(is_plain) && !word.is_empty() {
         true => word,

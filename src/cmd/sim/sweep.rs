@@ -2,18 +2,20 @@
 //! `sim sweep`: many runs, to see what a result is worth.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
-use serde::Serialize;
 
 use super::jobs;
 use super::machine::Machine;
-use super::run::variants;
+use super::run::{command_line, variants, write_report};
 use crate::cmd::{print, print_json};
 use crate::sim::outcome::Outcome;
-use crate::sim::sweep::{self, Best, Score, Spread};
+use crate::sim::report::{self, Made};
+use crate::sim::sweep::{self, Best, Drawn, Score, Spread};
 use crate::sim::workload::Workload;
+use crate::version;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -59,9 +61,27 @@ pub struct Common {
     /// As JSON.
     #[arg(long)]
     json: bool,
+
+    /// And as a page of HTML, which is written into this file.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 impl Common {
+    fn made(&self) -> Made {
+        let Machine { sockets, cores, threads, seed, .. } = self.machine;
+        Made {
+            model: self.machine.model.clone(),
+            sockets,
+            cores,
+            threads,
+            seconds: self.seconds,
+            seed,
+            command: command_line(),
+            version: version(),
+        }
+    }
+
     /// What a run needs to be told.
     fn arguments(&self, workload: &str, seed: u64) -> Vec<String> {
         let Machine { model, cores, threads, sockets, force, counters, tier, seed: _ } =
@@ -93,19 +113,6 @@ impl Common {
 /// As the command line has it.
 fn word_of(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |word| word.get_name().to_owned())
-}
-
-/// Over all draws.
-#[derive(Serialize)]
-struct Drawn {
-    kind: &'static str,
-    workload: String,
-    draws: u16,
-    seconds: u64,
-    seed: u64,
-    /// The factors of each draw.
-    factors: Vec<Vec<String>>,
-    policies: Vec<Spread>,
 }
 
 pub fn run(command: &Command) -> Result<()> {
@@ -149,6 +156,7 @@ fn draw(common: &Common, nr: u16, chosen: &[String]) -> Result<()> {
             policies,
         });
     }
+    write_report(common.report.as_deref(), || report::sweep::draws(&all, &common.made()))?;
     if common.json { print_json(&all) } else { Ok(()) }
 }
 
@@ -171,6 +179,7 @@ fn partition(common: &Common) -> Result<()> {
         }
         all.push(best);
     }
+    write_report(common.report.as_deref(), || report::sweep::partitions(&all, &common.made()))?;
     if common.json { print_json(&all) } else { Ok(()) }
 }
 

@@ -2,6 +2,7 @@
 //! A comparison as a page of HTML that needs nothing else: no script, no other file.
 
 mod svg;
+pub mod sweep;
 
 #[cfg(test)]
 mod report_test;
@@ -32,42 +33,69 @@ code{font:.9em ui-monospace,monospace;overflow-wrap:anywhere}\
 .bar{fill:var(--bar)}.mark{stroke:var(--fg);stroke-width:1.6;fill:none}.hollow{fill:var(--bg)}\
 .axis{stroke:var(--dim);fill:none}.guide{stroke:var(--line);stroke-dasharray:3 3;fill:none}\
 .idle{fill:var(--idle)}.l0{fill:var(--l0)}.l1{fill:url(#h1)}.l2{fill:url(#h2)}.role{fill:var(--fg)}\
-.b1{fill:var(--l1)}.b2{fill:var(--l2)}.hatch{stroke:var(--bg);stroke-width:1;fill:none}";
+.b1{fill:var(--l1)}.b2{fill:var(--l2)}.hatch{stroke:var(--bg);stroke-width:1;fill:none}\
+.each{fill:var(--bar);fill-opacity:.35}.hair{stroke:var(--bar);stroke-opacity:.45;fill:none}";
 
 pub fn html(comparison: &Comparison) -> String {
     let title = format!("{}: {}", comparison.workload, comparison.about);
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{0} (modelled)</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n{1}<h1>{0}</h1>\n",
-        escape(&title),
-        svg::patterns()
-    );
-    page += &introduction(comparison);
-    page += &throughput(comparison);
-    page += &latency(comparison);
-    page += &avx_cores(comparison);
-    page += &timelines(comparison);
-    page += &numbers(comparison);
-    page += &groups(comparison);
-    page += &parameters(comparison);
-    page += "</body>\n</html>\n";
-    page
+    let made = Made {
+        model: comparison.model.clone(),
+        sockets: comparison.sockets,
+        cores: comparison.cores,
+        threads: comparison.threads,
+        seconds: comparison.seconds,
+        seed: comparison.seed,
+        command: comparison.command.clone(),
+        version: comparison.version.clone(),
+    };
+    let parts = [
+        throughput(comparison),
+        latency(comparison),
+        avx_cores(comparison),
+        timelines(comparison),
+        numbers(comparison),
+        groups(comparison),
+        parameters(comparison),
+    ];
+    page(&title, &made, &parts.concat())
 }
 
-fn introduction(comparison: &Comparison) -> String {
+/// On what machine, and how to make it again.
+pub struct Made {
+    pub model: String,
+    pub sockets: u16,
+    pub cores: u16,
+    pub threads: u16,
+    pub seconds: u64,
+    pub seed: u64,
+    pub command: String,
+    pub version: String,
+}
+
+fn page(title: &str, made: &Made, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{0} (modelled)</title>\n\
+         <style>{STYLE}</style>\n</head>\n<body>\n{1}<h1>{0}</h1>\n{2}{body}</body>\n</html>\n",
+        escape(title),
+        svg::patterns(),
+        introduction(made)
+    )
+}
+
+fn introduction(made: &Made) -> String {
     format!(
         "<p><strong>Every figure here is modelled</strong>, not measured: the scheduler's own code \
          ran on a model of a processor, {}, with {} &times; {} cores &times; {} threads, for {} s \
          of its time, with seed {}.</p>\n<p class=\"dim\">Made by <code>{}</code>, version {}.</p>\n",
-        escape(&comparison.model),
-        comparison.sockets,
-        comparison.cores,
-        comparison.threads,
-        comparison.seconds,
-        comparison.seed,
-        escape(&comparison.command),
-        escape(&comparison.version)
+        escape(&made.model),
+        made.sockets,
+        made.cores,
+        made.threads,
+        made.seconds,
+        made.seed,
+        escape(&made.command),
+        escape(&made.version)
     )
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The page, of outcomes that were made up.
+//! The pages, of outcomes that were made up.
 
-use super::html;
+use super::{Made, html, sweep as report_of_sweeps};
 use crate::sim::comparison::Comparison;
 use crate::sim::outcome::{ClassShares, GroupOutcome, Outcome};
 use crate::sim::parameters::Parameter;
 use crate::sim::record::Latency;
+use crate::sim::sweep::{self, Best, Drawn, Score, Spread};
 use crate::sim::watch::{CoreStrip, Strip};
 
 const EVIL: &str = "<script>alert(\"&'\")</script>";
@@ -62,15 +63,93 @@ fn comparison(works: &[f64]) -> Comparison {
     }
 }
 
+fn made() -> Made {
+    Made {
+        model: "m".into(),
+        sockets: 1,
+        cores: 2,
+        threads: 1,
+        seconds: 1,
+        seed: 42,
+        command: format!("scx_avxspec sim sweep '{EVIL}'"),
+        version: "1".into(),
+    }
+}
+
+fn drawn(relative: &[f64]) -> Drawn {
+    let spread = |relative: &[f64]| Spread {
+        policy: "p".into(),
+        variant: EVIL.into(),
+        median: 0.75,
+        p5: 0.5,
+        relative: relative.to_vec(),
+        latency: Vec::new(),
+        settle_ms: Vec::new(),
+    };
+    let draw = |n: usize| vec![format!("hold={n}"), "move=1".to_owned()];
+    Drawn {
+        kind: "modelled",
+        workload: EVIL.into(),
+        draws: relative.len() as u16,
+        seconds: 1,
+        seed: 42,
+        factors: (0..relative.len()).map(draw).collect(),
+        policies: vec![spread(&vec![1.0; relative.len()]), spread(relative)],
+    }
+}
+
+fn partitions(nr: usize) -> Best {
+    let score = |work| Score { work, balance: 1.0 };
+    let tried: Vec<_> = (0..nr).map(|n| (vec![format!("{EVIL}={n}")], score(n as f64))).collect();
+    sweep::best(EVIL, score(2.5), &tried, 1.0)
+}
+
+/// Of everything that there is a page for.
+fn pages() -> [String; 3] {
+    [
+        html(&comparison(&[2.0, 1.5])),
+        report_of_sweeps::draws(&[drawn(&[0.25, 0.75])], &made()),
+        report_of_sweeps::partitions(&[partitions(3)], &made()),
+    ]
+}
+
 #[test]
 fn nothing_in_it_is_taken_for_html() {
-    let page = html(&comparison(&[2.0, 1.5]));
-    assert!(!page.contains("<script") && !page.contains("alert(\"") && page.contains("&lt;script"));
-    for tag in ["svg", "figure", "table", "tr", "td", "text", "style", "pattern", "h2"] {
-        let opened =
-            page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
-        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    for page in pages() {
+        assert!(!page.contains("<script") && !page.contains("alert(\""));
+        assert!(page.contains("&lt;script"));
+        for tag in ["svg", "figure", "table", "tr", "td", "text", "style", "pattern", "h2"] {
+            let opened = page.matches(&format!("<{tag}>")).count()
+                + page.matches(&format!("<{tag} ")).count();
+            assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+        }
     }
+}
+
+/// A hair for each draw, and a dot for each parameter that the draw has.
+#[test]
+fn every_draw_is_shown() {
+    let page = report_of_sweeps::draws(&[drawn(&[0.25, 0.5, 0.75])], &made());
+    let hairs: Vec<&str> = page.split("class=\"hair\"").skip(1).collect();
+    let nr = |of: &str| of.split("/>").next().unwrap().matches('V').count();
+    assert_eq!(hairs.iter().map(|of| nr(of)).collect::<Vec<_>>(), [3, 3]);
+    assert_eq!(page.matches("class=\"each\"").count(), 2 * 3);
+    for cell in ["0.7500", "0.5000", "0.2500"] {
+        assert!(page.contains(&format!("<td>{cell}</td>")), "{cell}");
+    }
+}
+
+/// In the chart; the list has the best ones, and the one with the best balance.
+#[test]
+fn every_partition_is_shown() {
+    let mut best = partitions(40);
+    best.balanced_settings = best.tried[39].settings.clone();
+    let page = report_of_sweeps::partitions(&[best], &made());
+    assert_eq!(page.matches("class=\"each\"").count(), 40);
+    // The head, the default policy, and these.
+    assert_eq!(page.matches("<tr>").count(), 2 + 12 + 1);
+    assert!(page.contains("=0</td>"), "{page}");
+    assert!(page.contains("does 0.0641 of the most work"), "{page}");
 }
 
 #[test]
@@ -87,9 +166,12 @@ fn every_figure_says_that_it_is_modelled() {
 
 #[test]
 fn it_needs_nothing_else() {
-    let page = html(&comparison(&[2.0]));
-    for foreign in ["http:", "https:", "src=", "href=", "@import"] {
-        assert!(!page.contains(foreign), "{foreign}");
+    for page in pages() {
+        for foreign in ["http:", "https:", "src=", "href=", "@import"] {
+            assert!(!page.contains(foreign), "{foreign}");
+        }
+        let figures = page.matches("<figure>").count();
+        assert_eq!(page.matches("<figcaption>Modelled. ").count(), figures);
     }
 }
 
@@ -99,6 +181,10 @@ fn a_run_without_results_is_shown_too() {
     let page = html(&comparison(&[0.0, 0.0]));
     assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
     assert!(html(&comparison(&[])).contains("</html>"));
+    let empty = report_of_sweeps::draws(&[drawn(&[]), drawn(&[f64::NAN])], &made());
+    assert!(!empty.contains("NaN") && !empty.contains("inf"), "{empty}");
+    let empty = report_of_sweeps::partitions(&[partitions(0)], &made());
+    assert!(!empty.contains("NaN") && !empty.contains("inf"), "{empty}");
 }
 
 #[test]

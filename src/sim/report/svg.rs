@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::sim::comparison::Comparison;
 use crate::sim::outcome::Outcome;
 use crate::sim::record::Latency;
+use crate::sim::sweep::percentile;
 use crate::sim::watch::{CoreStrip, Strip};
 
 const WIDTH: f64 = 860.0;
@@ -110,14 +111,8 @@ pub fn latency(rows: &[(&str, Latency)]) -> String {
         let y = n as f64 * ROW + ROW / 2.0;
         body += &text(NAMES - 10.0, y + 4.0, "end", name);
         body += &line("axis", [x(it.p50), y, x(it.max), y]);
-        let _ =
-            write!(body, "<circle class=\"bar\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5\"/>", x(it.p50));
-        let p99 = x(it.p99);
-        let _ = write!(
-            body,
-            "<path class=\"mark hollow\" d=\"M{:.1} {y:.1}l6 -6l6 6l-6 6z\"/>",
-            p99 - 6.0
-        );
+        body += &disc("bar", x(it.p50), y, 5.0);
+        body += &diamond(x(it.p99), y);
         body += &line("mark", [x(it.max), y - 7.0, x(it.max), y + 7.0]);
     }
     svg(bottom + 24.0, "latency by policy", &body)
@@ -130,6 +125,139 @@ fn time(us: f64) -> String {
         us if us >= 1e3 => format!("{} ms", us / 1e3),
         us => format!("{us} us"),
     }
+}
+
+/// An axis of numbers, from which to which.
+struct Axis {
+    least: f64,
+    most: f64,
+}
+
+impl Axis {
+    /// With all of them on it, and something around.
+    fn of(numbers: impl Iterator<Item = f64> + Clone) -> Self {
+        let numbers = numbers.filter(|it| it.is_finite());
+        let least = numbers.clone().fold(f64::INFINITY, f64::min);
+        let most = numbers.fold(f64::NEG_INFINITY, f64::max);
+        if least > most {
+            return Self { least: 0.0, most: 1.0 };
+        }
+        let around = ((most - least) * 0.05).max(1e-3);
+        Self { least: least - around, most: most + around }
+    }
+
+    /// Where it is, of all of the axis.
+    fn share(&self, number: f64) -> f64 {
+        (number - self.least) / (self.most - self.least)
+    }
+
+    /// Some that are easily read: one, two or five of some power of ten apart.
+    fn marks(&self) -> Vec<f64> {
+        let raw = (self.most - self.least) / 5.0;
+        let power = 10f64.powf(raw.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|it| it * power).into_iter().find(|it| *it >= raw);
+        let step = step.unwrap_or(raw);
+        let first = (self.least / step).ceil() as i64;
+        let last = (self.most / step).floor() as i64;
+        (first..=last).map(|n| n as f64 * step).collect()
+    }
+}
+
+/// As short as tells it from the next mark.
+fn mark_name(mark: f64) -> String {
+    format!("{:.4}", mark).trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn disc(class: &str, x: f64, y: f64, radius: f64) -> String {
+    format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"/>")
+}
+
+fn diamond(x: f64, y: f64) -> String {
+    format!("<path class=\"mark hollow\" d=\"M{:.1} {y:.1}l6 -6l6 6l-6 6z\"/>", x - 6.0)
+}
+
+/// The numbers of each row as hairs, with their median and what 5 of 100 are below.
+pub fn spreads(rows: &[(&str, &[f64])]) -> String {
+    let axis = Axis::of(rows.iter().flat_map(|(_, numbers)| numbers.iter().copied()));
+    let x = |it: f64| NAMES + axis.share(it) * (WIDTH - NAMES - 30.0);
+    let bottom = rows.len() as f64 * ROW;
+    let mut body = String::new();
+    for mark in axis.marks() {
+        body += &line("guide", [x(mark), 0.0, x(mark), bottom]);
+        body += &text(x(mark), bottom + 16.0, "middle", &mark_name(mark));
+    }
+    for (n, (name, numbers)) in rows.iter().enumerate() {
+        let y = n as f64 * ROW + ROW / 2.0;
+        body += &text(NAMES - 10.0, y + 4.0, "end", name);
+        let numbers: Vec<f64> = numbers.iter().copied().filter(|it| it.is_finite()).collect();
+        let hairs: String = numbers
+            .iter()
+            .map(|it| format!("M{:.1} {:.1}V{:.1}", x(*it), y - 7.0, y + 7.0))
+            .collect();
+        let _ = write!(body, "<path class=\"hair\" d=\"{hairs}\"/>");
+        if !numbers.is_empty() {
+            body += &disc("bar", x(percentile(&numbers, 0.5)), y, 5.0);
+            body += &diamond(x(percentile(&numbers, 0.05)), y);
+        }
+    }
+    svg(bottom + 24.0, "how far results are apart", &body)
+}
+
+/// Where something is, on two axes.
+pub type Point = (f64, f64);
+
+/// A chart for each name, side by side, with the same axis upwards.
+pub fn panels(panels: &[(&str, Vec<Point>)]) -> String {
+    const LEFT: f64 = 56.0;
+    const HEIGHT: f64 = 130.0;
+    let all = || panels.iter().flat_map(|(_, points)| points);
+    let (across, up) = (Axis::of(all().map(|it| it.0)), Axis::of(all().map(|it| it.1)));
+    let width = (WIDTH - LEFT - 10.0) / panels.len().max(1) as f64;
+    let y = |it: f64| 8.0 + HEIGHT * (1.0 - up.share(it));
+    let mut body = String::new();
+    for mark in up.marks() {
+        body += &line("guide", [LEFT, y(mark), WIDTH - 10.0, y(mark)]);
+        body += &text(LEFT - 8.0, y(mark) + 4.0, "end", &mark_name(mark));
+    }
+    for (n, (name, points)) in panels.iter().enumerate() {
+        let left = LEFT + n as f64 * width;
+        let x = |it: f64| left + 8.0 + across.share(it) * (width - 24.0);
+        for (factor, result) in points.iter().filter(|(_, result)| result.is_finite()) {
+            body += &disc("each", x(*factor), y(*result), 2.5);
+        }
+        for mark in across.marks() {
+            body += &text(x(mark), HEIGHT + 24.0, "middle", &mark_name(mark));
+        }
+        body += &text(left + width / 2.0, HEIGHT + 42.0, "middle", name);
+    }
+    svg(HEIGHT + 50.0, "what results depend on", &body)
+}
+
+/// A dot for each, and a diamond for the one that they are compared with.
+pub fn scatter(points: &[Point], one: Point, across: &str, up: &str) -> String {
+    const LEFT: f64 = 76.0;
+    const TOP: f64 = 26.0;
+    const BOTTOM: f64 = TOP + 300.0;
+    let all = || points.iter().chain([&one]);
+    let (horizontal, vertical) = (Axis::of(all().map(|it| it.0)), Axis::of(all().map(|it| it.1)));
+    let x = |it: f64| LEFT + horizontal.share(it) * (WIDTH - LEFT - 30.0);
+    let y = |it: f64| BOTTOM - (BOTTOM - TOP) * vertical.share(it);
+    let mut body = String::new();
+    for mark in horizontal.marks() {
+        body += &line("guide", [x(mark), TOP, x(mark), BOTTOM]);
+        body += &text(x(mark), BOTTOM + 18.0, "middle", &mark_name(mark));
+    }
+    for mark in vertical.marks() {
+        body += &line("guide", [LEFT, y(mark), WIDTH - 30.0, y(mark)]);
+        body += &text(LEFT - 8.0, y(mark) + 4.0, "end", &mark_name(mark));
+    }
+    for (across, up) in points {
+        body += &disc("each", x(*across), y(*up), 4.0);
+    }
+    body += &diamond(x(one.0), y(one.1));
+    body += &text((LEFT + WIDTH) / 2.0, BOTTOM + 38.0, "middle", across);
+    body += &text(LEFT - 8.0, TOP - 12.0, "end", up);
+    svg(BOTTOM + 46.0, "partitions, and the default policy", &body)
 }
 
 /// A line for each policy under which there are AVX cores, with a scale that all share.
@@ -258,6 +386,19 @@ mod tests {
     fn no_text_is_taken_for_html() {
         assert_eq!(escape("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
         assert_eq!(text(1.0, 2.0, "end", "<b>").matches('<').count(), 2);
+    }
+
+    #[test]
+    fn marks_are_round_and_on_the_axis() {
+        let marks = |least: f64, most: f64| -> Vec<String> {
+            Axis { least, most }.marks().into_iter().map(mark_name).collect()
+        };
+        assert_eq!(marks(0.48, 1.52), ["0.5", "1", "1.5"]);
+        assert_eq!(marks(0.979, 0.988), ["0.98", "0.982", "0.984", "0.986", "0.988"]);
+        assert_eq!(marks(0.0, 41.0), ["0", "10", "20", "30", "40"]);
+        let axis = Axis::of([3.0, 1.0, f64::NAN].into_iter());
+        assert!(axis.share(1.0) > 0.0 && axis.share(3.0) < 1.0 && axis.share(1.5) < 0.5);
+        assert!(Axis::of(std::iter::empty()).most > 0.0);
     }
 
     #[test]

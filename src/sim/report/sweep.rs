@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Sweeps as pages of HTML: how far results are apart, and what they depend on.
+
+use super::svg::{self, Point};
+use super::{Made, escape, figure, page, table};
+use crate::sim::parameters;
+use crate::sim::sweep::{Best, Drawn, Spread, Tried};
+
+/// Of all partitions so many are listed; the chart shows the others too.
+const LISTED: usize = 12;
+
+/// What nobody knows well was drawn anew for each run.
+pub fn draws(all: &[Drawn], made: &Made) -> String {
+    let names: Vec<&str> = all.iter().map(|it| it.workload.as_str()).collect();
+    let title = format!("{}: what nobody knows well, varied", names.join(", "));
+    let body: String = all.iter().map(drawn).collect();
+    page(&title, made, &body)
+}
+
+fn drawn(it: &Drawn) -> String {
+    let rows: Vec<(&str, &[f64])> =
+        it.policies.iter().map(|of| (of.variant.as_str(), &of.relative[..])).collect();
+    let caption = format!(
+        "Useful work in {} draws, by that of the first policy in the same draw: a hair for each \
+         draw, the median (a disc), and what 5 of 100 are below (a diamond).",
+        it.draws
+    );
+    format!(
+        "<h2>{}</h2>\n{}{}{}",
+        escape(&it.workload),
+        figure(&svg::spreads(&rows), &caption),
+        it.policies.iter().skip(1).map(|policy| dependence(it, policy)).collect::<String>(),
+        table("", &["Policy", "Median", "5 % below", "Least", "Most"], &summary(it))
+    )
+}
+
+/// Of a policy on each parameter.
+fn dependence(all: &Drawn, policy: &Spread) -> String {
+    let panels: Vec<(&str, Vec<Point>)> = parameters::uncertain()
+        .map(|name| {
+            let factors = all.factors_of(name).into_iter();
+            (name, factors.zip(policy.relative.iter().copied()).collect())
+        })
+        .collect();
+    let caption = format!(
+        "{}: the same, by what each parameter was multiplied by, while the others varied too.",
+        policy.variant
+    );
+    figure(&svg::panels(&panels), &caption)
+}
+
+fn summary(all: &Drawn) -> Vec<Vec<String>> {
+    let row = |it: &Spread| {
+        let least = it.relative.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = it.relative.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let numbers = [it.median, it.p5, least, most].map(number);
+        [it.variant.clone()].into_iter().chain(numbers).collect()
+    };
+    all.policies.iter().map(row).collect()
+}
+
+/// Each static partition that is worth a try, and the default policy beside them.
+pub fn partitions(all: &[Best], made: &Made) -> String {
+    let names: Vec<&str> = all.iter().map(|it| it.workload.as_str()).collect();
+    let title = format!("{}: static partitions", names.join(", "));
+    let body: String = all.iter().map(partition).collect();
+    page(&title, made, &body)
+}
+
+fn partition(best: &Best) -> String {
+    let points: Vec<Point> =
+        best.tried.iter().map(|it| (it.score.work, it.score.balance)).collect();
+    let default = (best.default.work, best.default.balance);
+    let caption = format!(
+        "{} partitions (dots) and the default policy (a diamond): work is that of all groups of \
+         threads together, and the balance the geometric mean of what each of them does, both by \
+         what is done without AVX-512. A partition may do more work by starving a group.",
+        best.tried.len()
+    );
+    let text = format!(
+        "The default policy does {} of the most work that any of them does, and has {} of the \
+         best balance. For every group of threads at once the best partition does {} of what the \
+         default policy does.",
+        number(best.default_by_best),
+        number(best.default_by_best_balance),
+        number(best.best_for_all)
+    );
+    format!(
+        "<h2>{}</h2>\n{}<p>Modelled. {text}</p>\n{}",
+        escape(&best.workload),
+        figure(&svg::scatter(&points, default, "work", "balance"), &caption),
+        table("", &["", "Work", "Balance"], &listed(best))
+    )
+}
+
+/// The default policy, those with the most work, and the one with the best balance.
+fn listed(best: &Best) -> Vec<Vec<String>> {
+    let row = |name: String, work, balance| vec![name, number(work), number(balance)];
+    let tried = |it: &Tried| row(it.settings.join(" "), it.score.work, it.score.balance);
+    let default = row("the default policy".to_owned(), best.default.work, best.default.balance);
+    let balanced =
+        best.tried.iter().skip(LISTED).find(|it| it.settings == best.balanced_settings).map(tried);
+    let most = best.tried.iter().take(LISTED).map(tried);
+    [default].into_iter().chain(most).chain(balanced).collect()
+}
+
+fn number(it: f64) -> String {
+    if it.is_finite() { format!("{it:.4}") } else { "-".to_owned() }
+}
