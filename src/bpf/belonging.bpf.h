@@ -24,12 +24,28 @@ static __always_inline bool is_misuse(struct task_struct *p, const struct cpu_ct
 	return cctx->role == ROLE_AVX && is_misplaced(p, cctx) && may_use_scalar_cpu(p);
 }
 
-/* ... and there is a CPU of its own kind to go to, which has to be idle for other work. */
+/*
+ * Whether other work on an AVX core has an idle CPU to go to: while no AVX work waits, one
+ * of a core on which nothing runs, for to share one costs more than the low clock.
+ */
+static bool has_better_place(struct task_struct *p, const struct cpu_ctx *cctx)
+{
+	return avx_work_waits(cctx) ? has_idle_in(p, ROLE_SCALAR)
+				    : has_idle_core_in(p, ROLE_SCALAR);
+}
+
+/* The same of @cpu, a scalar one that is about to idle. */
+static bool is_better_place(s32 cpu, const struct cpu_ctx *cctx)
+{
+	return avx_work_waits(cctx) || is_last_of_core(cpu);
+}
+
+/* ... and there is a CPU of its own kind to go to. */
 static bool belongs_elsewhere(struct task_struct *p, const struct cpu_ctx *cctx)
 {
 	if (!is_misplaced(p, cctx))
 		return false;
-	return cctx->runs_avx ? may_use_avx_core(p) : has_idle_in(p, ROLE_SCALAR);
+	return cctx->runs_avx ? may_use_avx_core(p) : has_better_place(p, cctx);
 }
 
 /*
@@ -63,7 +79,7 @@ static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
 	bool is_avx = cctx->runs_avx;
 	s32 idle;
 
-	if (!is_misplaced(p, cctx))
+	if (!is_misplaced(p, cctx) || (!is_avx && !has_better_place(p, cctx)))
 		return false;
 	idle = claim_idle(p, cctx, is_avx ? ROLE_AVX : ROLE_SCALAR);
 	if (idle < 0 && !(is_avx && may_use_avx_core(p)))

@@ -113,25 +113,14 @@ void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 	tctx->settled = p->se.sum_exec_runtime;
 }
 
-/*
- * An idle CPU for a waking task while there are AVX cores: of its own kind, the one where
- * it was before if that idles and its siblings do, or else another of which that is so; and
- * no AVX core for other work as long as there is another. Its turn there is @slice, or 0 if
- * none idles.
- */
+/* An idle CPU for a waking task while there are AVX cores. Its turn there is @slice, or 0 if
+ * none idles. */
 static s32 select_by_role(struct task_struct *p, s32 prev_cpu, u64 *slice)
 {
 	const struct task_ctx *tctx = lookup_task(p);
 	bool is_avx = tctx && tctx->habit.class == CLASS_AVX && may_use_avx_core(p);
 	bool prev_suits = is_avx_cpu(prev_cpu) == is_avx && is_allowed_on(p, prev_cpu);
-	s32 cpu = -1;
-
-	if (!prev_suits || !has_idle_siblings(prev_cpu))
-		cpu = pick_idle_core_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
-	if (cpu < 0 && prev_suits && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
-		cpu = prev_cpu;
-	if (cpu < 0)
-		cpu = is_avx ? pick_idle_in(p, ROLE_AVX) : pick_idle_for_scalar(p);
+	s32 cpu = pick_idle_for(p, is_avx, prev_suits ? prev_cpu : -1);
 
 	if (cpu < 0)
 		return prev_cpu;
@@ -357,7 +346,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		/* It went to another class while it ran. */
 		runs_as(NULL, NULL, cctx, false, scx_bpf_now());
 	set_misused(cctx, false);
-	if (nr_misused && !is_taken && cctx->role == ROLE_SCALAR)
+	if (nr_misused && !is_taken && cctx->role == ROLE_SCALAR && is_better_place(cpu, cctx))
 		free_an_avx_core();
 }
 

@@ -117,55 +117,6 @@ __noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role)
 	return mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
 }
 
-/* Whether who comes to @cpu, if that idles, has all of the core; always where cores have no
- * siblings. */
-static bool has_idle_siblings(s32 cpu)
-{
-	const struct cpumask *idle;
-	bool is_idle;
-
-	if (cpus_per_core == 1)
-		return true;
-	idle = scx_bpf_get_idle_smtmask();
-	is_idle = bpf_cpumask_test_cpu(cpu, idle);
-	scx_bpf_put_idle_cpumask(idle);
-	return is_idle;
-}
-
-/*
- * An idle CPU of a role for @p, of a core all of which idles, for who has to share one gets
- * little more than half; and no farther than its cache, where others are.
- */
-__noinline s32 pick_idle_core_in(struct task_struct *p __arg_trusted, u32 role)
-{
-	const struct cpumask *mask = nr_llcs > 1 ? allowed_near(p, role) : NULL;
-
-	if (!mask)
-		mask = allowed_in(p, role);
-	return mask ? scx_bpf_pick_idle_cpu(mask, SCX_PICK_IDLE_CORE) : -ENOENT;
-}
-
-/* An idle CPU for a task that is none of the AVX tasks: an AVX core only if need be. */
-__noinline s32 pick_idle_for_scalar(struct task_struct *p __arg_trusted)
-{
-	s32 cpu;
-
-	if (!nr_avx_cpus)
-		return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	cpu = pick_idle_in(p, ROLE_SCALAR);
-	return cpu >= 0 ? cpu : pick_idle_in(p, ROLE_AVX);
-}
-
-/* A CPU that serves the queue @id and idles, or a negative number. */
-__noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 only_cpu)
-{
-	if (is_avx_queue(id))
-		return pick_idle_in(p, ROLE_AVX);
-	if (only_cpu < 0)
-		return pick_idle_for_scalar(p);
-	return scx_bpf_test_and_clear_cpu_idle(only_cpu) ? only_cpu : -ENOENT;
-}
-
 /* Whether any of these CPUs idles now. */
 static __always_inline bool is_any_idle_in(const struct cpumask *mask)
 {
@@ -181,6 +132,115 @@ __noinline bool has_idle_in(struct task_struct *p __arg_trusted, u32 role)
 	const struct cpumask *mask = allowed_in(p, role);
 
 	return mask && is_any_idle_in(mask);
+}
+
+static bool is_any_idle(void)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool none = bpf_cpumask_empty(idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return !none;
+}
+
+/* Whether nothing runs on the core of @cpu, or nothing else if cores have no siblings. */
+static bool has_idle_siblings(s32 cpu)
+{
+	const struct cpumask *idle;
+	bool is_idle;
+
+	if (cpus_per_core == 1)
+		return true;
+	idle = scx_bpf_get_idle_smtmask();
+	is_idle = bpf_cpumask_test_cpu(cpu, idle);
+	scx_bpf_put_idle_cpumask(idle);
+	return is_idle;
+}
+
+/* The same where @cpu itself does not idle yet. */
+static bool is_last_of_core(s32 cpu)
+{
+	u32 key = cpu;
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &key);
+	const struct cpumask *idle;
+	bool is_idle;
+
+	if (cpus_per_core == 1 || !place)
+		return true;
+	idle = scx_bpf_get_idle_cpumask();
+	is_idle = place->sibling == cpu || bpf_cpumask_test_cpu(place->sibling, idle);
+	scx_bpf_put_idle_cpumask(idle);
+	return is_idle;
+}
+
+/* Whether there is a core of a role for @p on which nothing runs. */
+__noinline bool has_idle_core_in(struct task_struct *p __arg_trusted, u32 role)
+{
+	const struct cpumask *mask = allowed_in(p, role), *idle;
+	bool is_any;
+
+	if (!mask)
+		return false;
+	idle = scx_bpf_get_idle_smtmask();
+	is_any = bpf_cpumask_intersects(mask, idle);
+	scx_bpf_put_idle_cpumask(idle);
+	return is_any;
+}
+
+/* A CPU of such a core, in the cache of @p if that makes a difference. */
+__noinline s32 pick_idle_core_in(struct task_struct *p __arg_trusted, u32 role)
+{
+	const struct cpumask *mask = nr_llcs > 1 ? allowed_near(p, role) : NULL;
+
+	if (!mask)
+		mask = allowed_in(p, role);
+	return mask ? scx_bpf_pick_idle_cpu(mask, SCX_PICK_IDLE_CORE) : -ENOENT;
+}
+
+static bool has_avx_cores_near(struct task_struct *p)
+{
+	const struct cpu_ctx *first = lookup_cpu(llc_of(p));
+
+	return first && first->llc_avx;
+}
+
+/*
+ * An idle CPU for @p, which comes from @prev if that would do for it, and is negative
+ * otherwise.
+ *
+ * Siblings that both run get little more than half of what each would get alone, which is
+ * less than the low clock of an AVX core leaves. So a core of its own comes first, even an AVX core
+ * if there is no other nearby; and only then the CPU where the caches are, a CPU of its kind, and
+ * any.
+ */
+__noinline s32 pick_idle_for(struct task_struct *p __arg_trusted, bool is_avx, s32 prev)
+{
+	u32 role = is_avx ? ROLE_AVX : ROLE_SCALAR;
+	s32 cpu;
+
+	if (!is_any_idle())
+		return -ENOENT;
+	if (prev >= 0 && has_idle_siblings(prev) && scx_bpf_test_and_clear_cpu_idle(prev))
+		return prev;
+	cpu = pick_idle_core_in(p, role);
+	if (cpu < 0 && !is_avx && cpus_per_core > 1 && has_avx_cores_near(p))
+		cpu = pick_idle_core_in(p, ROLE_AVX);
+	if (cpu >= 0)
+		return cpu;
+	if (prev >= 0 && scx_bpf_test_and_clear_cpu_idle(prev))
+		return prev;
+	cpu = pick_idle_in(p, role);
+	return cpu < 0 && !is_avx ? pick_idle_in(p, ROLE_AVX) : cpu;
+}
+
+/* A CPU that serves the queue @id and idles, or a negative number. */
+__noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 only_cpu)
+{
+	if (only_cpu >= 0)
+		return scx_bpf_test_and_clear_cpu_idle(only_cpu) ? only_cpu : -ENOENT;
+	if (!nr_avx_cpus)
+		return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	return pick_idle_for(p, is_avx_queue(id), -1);
 }
 
 /* How many CPUs are tried for one that can be interrupted. */

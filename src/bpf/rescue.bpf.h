@@ -39,15 +39,6 @@ static void rescue_from(u64 id)
 	}
 }
 
-static bool is_any_idle(void)
-{
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	bool none = bpf_cpumask_empty(idle);
-
-	scx_bpf_put_idle_cpumask(idle);
-	return !none;
-}
-
 static void rescue_at(u32 llc)
 {
 	bool shared = has_waiting(shared_queue(llc)),

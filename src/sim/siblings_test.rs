@@ -93,3 +93,73 @@ fn who_is_done_with_avx_work_goes_back_to_where_it_was() {
         assert!(were_at[5] > 500, "{were_at:?}");
     }
 }
+
+/// Four tasks, three cores that are no AVX cores, and no AVX work.
+#[test]
+fn all_of_an_avx_core_is_better_than_half_of_another() {
+    const CORES: u32 = 4;
+    let mut engine = machine_with_siblings(CORES);
+    for n in 0..4 {
+        let steps = [Step::Work(Kind::Scalar, 300e3), Step::Sleep((171 + 22 * n) * US)];
+        engine.spawn(forever(&steps), 100);
+    }
+    engine.run_for(SECOND).unwrap();
+    let mut on_the_avx_core = 0;
+    for _ in 0..20_000 {
+        engine.run_for(50 * US).unwrap();
+        let busy = busy(&engine);
+        assert!(busy.iter().all(|cpu| !busy.contains(&(cpu + CORES))), "{busy:?}");
+        on_the_avx_core += busy.iter().filter(|cpu| engine.kernel().is_avx_core(**cpu)).count();
+    }
+    // Where there is another core, it is not for them.
+    assert!((500..5000).contains(&on_the_avx_core), "{on_the_avx_core}");
+}
+
+/// Also where half of another core idles now and then, for somebody who runs there for short.
+#[test]
+fn who_has_all_of_an_avx_core_stays_until_there_is_another() {
+    const CORES: u32 = 4;
+    let mut engine = machine_with_siblings(CORES);
+    let long = Step::Work(Kind::Scalar, 1e9);
+    let tasks: Vec<Task> = (0..4).map(|_| engine.spawn(forever(&[long]), 100)).collect();
+    engine.spawn(forever(&[Step::Work(Kind::Scalar, 100e3), Step::Sleep(900 * US)]), 100);
+    engine.run_for(SECOND).unwrap();
+    let moves = |engine: &Engine<Steady>| -> u64 {
+        tasks.iter().map(|task| engine.kernel().moves(*task)).sum()
+    };
+    let interruptions =
+        |engine: &Engine<Steady>| (0..8).map(|cpu| engine.kernel().stats(cpu).kept).sum::<u64>();
+    let before = (moves(&engine), interruptions(&engine));
+    engine.run_for(SECOND).unwrap();
+    let [moved, interrupted] = [moves(&engine) - before.0, interruptions(&engine) - before.1];
+    assert!(moved < 20, "{moved} moves in a second");
+    // Each is told so every 20 ms.
+    assert!(interrupted < 500, "{interrupted} turns in a second");
+    let on_avx = |engine: &Engine<Steady>| {
+        tasks
+            .iter()
+            .filter(|task| engine.kernel().is_avx_core(engine.kernel().cpu_of(**task)))
+            .count()
+    };
+    assert_eq!(on_avx(&engine), 1);
+}
+
+/// Somebody has all of it. What begins elsewhere does not wait until that ends.
+#[test]
+fn who_has_all_of_an_avx_core_leaves_when_avx_work_comes() {
+    let mut engine = machine_with_siblings(4);
+    for _ in 0..4 {
+        engine.spawn(forever(&[Step::Work(Kind::Scalar, 1e9)]), 100);
+    }
+    let steps = [Step::Work(Kind::Scalar, 500e3), Step::Work(Kind::Heavy512, 50e3), Step::Syscall];
+    for _ in 0..3 {
+        engine.spawn(forever(&steps), 100);
+    }
+    engine.run_for(2 * SECOND).unwrap();
+    let (waits, wait_ns) = (0..8).fold((0, 0), |(waits, ns), cpu| {
+        let stats = engine.kernel().stats(cpu);
+        (waits + stats.avx_waits, ns + stats.avx_wait_ns)
+    });
+    assert!(waits > 5000, "{waits}");
+    assert!(wait_ns / waits < 20 * US, "{} ns on average", wait_ns / waits);
+}
