@@ -2,6 +2,10 @@
 /*
  * The CPUs within reach of a task: which of a role it may use, which of them idle,
  * nearest first, and who makes room on an AVX core.
+ *
+ * Siblings of a core that both run get little more than half of what each would get alone.
+ * The low clock of an AVX core leaves more than that. So what counts first is that nothing
+ * else runs on the core, then the kind of CPU, and then the caches.
  */
 #ifndef AVXSPEC_REACH_BPF_H
 #define AVXSPEC_REACH_BPF_H
@@ -205,13 +209,9 @@ static bool has_avx_cores_near(struct task_struct *p)
 }
 
 /*
- * An idle CPU for @p, which comes from @prev if that would do for it, and is negative
- * otherwise.
- *
- * Siblings that both run get little more than half of what each would get alone, which is
- * less than the low clock of an AVX core leaves. So a core of its own comes first, even an AVX core
- * if there is no other nearby; and only then the CPU where the caches are, a CPU of its kind, and
- * any.
+ * An idle CPU for @p, which comes from @prev if that suits it, and is negative if it does
+ * not: one of a core on which nothing runs, even of an AVX core if there is no other
+ * nearby; or else @prev, one of the right kind, or any.
  */
 __noinline s32 pick_idle_for(struct task_struct *p __arg_trusted, bool is_avx, s32 prev)
 {
