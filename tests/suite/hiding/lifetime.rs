@@ -4,9 +4,10 @@
 use anyhow::{Result, ensure};
 
 use super::{forcing_guest, judge, test_program};
+use crate::ensure_eq;
 use crate::suite::counts::counts_of;
 use crate::suite::recovery::{ERROR, STALL, compile_ejector};
-use crate::suite::{Test, script};
+use crate::suite::{Test, scheduler_program, script};
 use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository};
 
 pub const TESTS: &[Test] = &[
@@ -14,6 +15,11 @@ pub const TESTS: &[Test] = &[
         name: "hiding::every_end_of_a_scheduler_gives_everything_back",
         budget_s: 150,
         body: ends_of_a_scheduler,
+    },
+    Test {
+        name: "hiding::who_faults_as_a_scheduler_ends_is_hidden_from_by_the_next_one",
+        budget_s: 90,
+        body: fault_at_the_end,
     },
     Test {
         name: "hiding::a_task_that_leaves_the_scheduler_gets_everything_back",
@@ -109,6 +115,36 @@ fn ends_of_a_scheduler() -> Result<()> {
     for end in ["normal", "killed", "error", "sysrq", "watchdog", "again"] {
         ensure!(output.contains(&format!("{end}: ")), "no word of {end}: {output}");
     }
+    Ok(())
+}
+
+/// The program is at 512-bit work nearly all the time, also when its CPU is made to look reduced
+/// at the end of a scheduler. It faults, and nobody wants to know any more. The next scheduler
+/// hides from it where it comes from a system call, and it always comes from the same one. It
+/// stands still while there is nothing to be seen of it.
+fn fault_at_the_end() -> Result<()> {
+    let outcome = guest_with_module()?
+        .program(&scheduler_program()?)
+        .program(&test_program("caller")?)
+        .command(&hiding_script(
+            "caller /tmp/missing & caller=$!
+             missing() { od -A n -t u8 /tmp/missing | tr -d ' '; }
+             is_hidden_from() { [ $(missing) -gt $1 ]; }
+             for end in 1 2; do
+                 before=$(missing)
+                 kill -STOP $caller
+                 start_scheduler --set sizing=static --set avx-cpus=1 --set return=syscall \\
+                     --set only-where-it-pays=off
+                 kill -CONT $caller
+                 wait_until 60 is_hidden_from $before || fail \"$end: nothing is hidden\"
+                 stop_scheduler
+             done
+             kill $caller
+             [ $(cat $module/reduced_at_stop) -gt 0 ] || fail nothing was reduced
+             echo ends=$end",
+        ))
+        .boot()?;
+    ensure_eq!(counts_of(&outcome, 0)?["ends"], 2);
     Ok(())
 }
 
