@@ -25,6 +25,11 @@ pub const TESTS: &[Test] = &[
         body: qemu_has_the_topology_ordered,
     },
     Test {
+        name: "machines::bochs_has_the_topology_ordered",
+        budget_s: 60,
+        body: bochs_has_the_topology_ordered,
+    },
+    Test {
         name: "machines::bochs_has_avx512_vmx_and_a_sane_clock",
         budget_s: 90,
         body: bochs_has_avx512_vmx_and_a_sane_clock,
@@ -101,6 +106,19 @@ fn qemu_has_the_topology_ordered() -> Result<()> {
         )
         .boot()?;
     ensure_eq!(outcome.stdout(0)?, "0-1\n0-3\n0-3\n0-3\n4-7\n");
+    Ok(())
+}
+
+/// Who shares a core with a CPU decides what the scheduler does with it.
+fn bochs_has_the_topology_ordered() -> Result<()> {
+    let each_cpu = "cd /sys/devices/system/cpu
+         for cpu in cpu[0-9]*; do cat $cpu/topology/thread_siblings_list; done
+         cat cpu3/cache/index2/shared_cpu_list cpu3/cache/index3/shared_cpu_list";
+    let cores = Guest::new(Bochs::cpus(4).into(), Flavour::Stock).command(each_cpu).boot()?;
+    ensure_eq!(cores.stdout(0)?, "0\n1\n2\n3\n3\n0-3\n");
+    let pairs =
+        Guest::new(Bochs::cpus(4).siblings().into(), Flavour::Stock).command(each_cpu).boot()?;
+    ensure_eq!(pairs.stdout(0)?, "0-1\n0-1\n2-3\n2-3\n2-3\n0-3\n");
     Ok(())
 }
 

@@ -154,7 +154,7 @@ impl Bochs {
             "plugin_ctrl: unmapped=1, biosdev=1, speaker=0, extfpuirq=1, parallel=0, serial=1\n\
              config_interface: textconfig\n\
              display_library: nogui\n\
-             cpu: model=corei7_skylake_x, count={cores}:1:{threads}, ips={mips}000000, \
+             cpu: model=corei7_skylake_x, count=1:{cores}:{threads}, ips={mips}000000, \
              quantum=16, reset_on_triple_fault=0\n\
              memory: guest={memory}, host={memory}\n\
              romimage: file={BIOS}\n\
