@@ -24,28 +24,25 @@ static __always_inline bool is_misuse(struct task_struct *p, const struct cpu_ct
 	return cctx->role == ROLE_AVX && is_misplaced(p, cctx) && may_use_scalar_cpu(p);
 }
 
-/*
- * Whether other work on an AVX core has an idle CPU to go to: while no AVX work waits, one
- * of a core on which nothing runs, for to share one costs more than the low clock.
- */
-static bool has_better_place(struct task_struct *p, const struct cpu_ctx *cctx)
+/* Whether half of another core is no place for who has all of an AVX core. */
+static bool may_keep_core(const struct cpu_ctx *cctx)
 {
-	return avx_work_waits(cctx) ? has_idle_in(p, ROLE_SCALAR)
-				    : has_idle_core_in(p, ROLE_SCALAR);
+	return lends_idle_cores() && !avx_work_waits(cctx);
 }
 
-/* The same of @cpu, a scalar one that is about to idle. */
-static bool is_better_place(s32 cpu, const struct cpu_ctx *cctx)
+/* Whether other work on the AVX core @cpu has an idle CPU to go to. */
+static bool has_better_place(struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
-	return avx_work_waits(cctx) || is_last_of_core(cpu);
+	return may_keep_core(cctx) && has_core_alone(cpu) ? has_idle_core_in(p, ROLE_SCALAR)
+							  : has_idle_in(p, ROLE_SCALAR);
 }
 
 /* ... and there is a CPU of its own kind to go to. */
-static bool belongs_elsewhere(struct task_struct *p, const struct cpu_ctx *cctx)
+static bool belongs_elsewhere(struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
 	if (!is_misplaced(p, cctx))
 		return false;
-	return cctx->runs_avx ? may_use_avx_core(p) : has_better_place(p, cctx);
+	return cctx->runs_avx ? may_use_avx_core(p) : has_better_place(p, cpu, cctx);
 }
 
 /*
@@ -74,12 +71,12 @@ static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum av
  * The same as belongs_elsewhere(), and @p leaves: the kernel queues it anew, even if
  * nobody else is here.
  */
-static bool sends_away(struct task_struct *p, struct cpu_ctx *cctx)
+static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	bool is_avx = cctx->runs_avx;
 	s32 idle;
 
-	if (!is_misplaced(p, cctx) || (!is_avx && !has_better_place(p, cctx)))
+	if (!is_misplaced(p, cctx) || (!is_avx && !has_better_place(p, cpu, cctx)))
 		return false;
 	idle = claim_idle(p, cctx, is_avx ? ROLE_AVX : ROLE_SCALAR);
 	if (idle < 0 && !(is_avx && may_use_avx_core(p)))

@@ -246,6 +246,9 @@ struct avx_policy {
 
 	/* Which CPUs become AVX cores: enum avx_placement_method */
 	u64 placement;
+	/* Whether other work has all of an AVX core that idles before it shares another
+	 * core, as far as AVX cores are whole ones: 0 or 1 */
+	u64 lend_idle_cores;
 
 	/* When a task is scalar again: enum avx_return_method */
 	u64 return_method;

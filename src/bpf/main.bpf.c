@@ -327,7 +327,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	/* Who was sent here would be in the local queue, and run without a question. */
 	cctx->coming = 0;
-	if (may_stay && sends_away(prev, cctx))
+	if (may_stay && sends_away(prev, cpu, cctx))
 		prev = NULL;
 	else if (may_stay)
 		tctx = lookup_task(prev);
@@ -346,8 +346,8 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		/* It went to another class while it ran. */
 		runs_as(NULL, NULL, cctx, false, scx_bpf_now());
 	set_misused(cctx, false);
-	if (nr_misused && !is_taken && cctx->role == ROLE_SCALAR && is_better_place(cpu, cctx))
-		free_an_avx_core();
+	if (nr_misused && !is_taken && cctx->role == ROLE_SCALAR)
+		free_an_avx_core(may_keep_core(cctx) && !has_core_alone(cpu));
 }
 
 /* While there are no AVX cores there are AVX tasks only where clocks matter. */
@@ -511,7 +511,7 @@ static void look_at(struct task_struct *p)
 	if (counts_avx2)
 		find_avx2(p, tctx, cctx, came_at(cctx, &at));
 	hide_or_show(p, tctx, &at);
-	if (belongs_elsewhere(p, cctx))
+	if (belongs_elsewhere(p, bpf_get_smp_processor_id(), cctx))
 		scx_bpf_task_set_slice(p, 0);
 
 	if (tctx->habit.class != CLASS_DEFAULT)

@@ -55,10 +55,10 @@ static __always_inline u32 granule_of(const struct avx_policy *policy, u32 core_
 	return follows_use(policy) ? 1 : core_cpus;
 }
 
-/* Some of its core are AVX cores, and some are not. */
-static __always_inline bool is_half_done(const struct avx_candidate *it)
+/* Some CPUs of a core are AVX cores, and some are not. */
+static __always_inline bool is_half_done(u32 core_avx, u32 core_cpus)
 {
-	return it->core_avx && it->core_avx < it->core_cpus;
+	return core_avx && core_avx < core_cpus;
 }
 
 /* What is less than any preference. */
@@ -82,7 +82,8 @@ static __always_inline u64 preference_to_add(const struct avx_candidate *it, u64
 {
 	u32 node = placement == PLACEMENT_PACK ? it->node_avx : fewer(it->node_avx);
 
-	return preference(is_half_done(it), node, it->llc_avx, !it->busy, it->cpu);
+	return preference(is_half_done(it->core_avx, it->core_cpus), node, it->llc_avx, !it->busy,
+			  it->cpu);
 }
 
 /* ... is removed from it first. */
@@ -90,7 +91,8 @@ static __always_inline u64 preference_to_remove(const struct avx_candidate *it, 
 {
 	u32 node = placement == PLACEMENT_PACK ? fewer(it->node_avx) : it->node_avx;
 
-	return preference(is_half_done(it), node, fewer(it->llc_avx), !it->busy, fewer(it->cpu));
+	return preference(is_half_done(it->core_avx, it->core_cpus), node, fewer(it->llc_avx),
+			  !it->busy, fewer(it->cpu));
 }
 
 #endif /* AVXSPEC_PLACEMENT_BPF_H */

@@ -161,15 +161,15 @@ static bool has_idle_siblings(s32 cpu)
 	return is_idle;
 }
 
-/* The same where @cpu itself does not idle yet. */
-static bool is_last_of_core(s32 cpu)
+/* Whether nothing runs on the core of @cpu but what runs there, or is about to end. */
+static bool has_core_alone(s32 cpu)
 {
 	u32 key = cpu;
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &key);
 	const struct cpumask *idle;
 	bool is_idle;
 
-	if (cpus_per_core == 1 || !place)
+	if (!place)
 		return true;
 	idle = scx_bpf_get_idle_cpumask();
 	is_idle = place->sibling == cpu || bpf_cpumask_test_cpu(place->sibling, idle);
@@ -211,7 +211,7 @@ static bool has_avx_cores_near(struct task_struct *p)
 /*
  * An idle CPU for @p, which comes from @prev if that suits it, and is negative if it does
  * not: one of a core on which nothing runs, even of an AVX core if there is no other
- * nearby; or else @prev, one of the right kind, or any.
+ * nearby and they are lent; or else @prev, one of the right kind, or any.
  */
 __noinline s32 pick_idle_for(struct task_struct *p __arg_trusted, bool is_avx, s32 prev)
 {
@@ -223,7 +223,7 @@ __noinline s32 pick_idle_for(struct task_struct *p __arg_trusted, bool is_avx, s
 	if (prev >= 0 && has_idle_siblings(prev) && scx_bpf_test_and_clear_cpu_idle(prev))
 		return prev;
 	cpu = pick_idle_core_in(p, role);
-	if (cpu < 0 && !is_avx && cpus_per_core > 1 && has_avx_cores_near(p))
+	if (cpu < 0 && !is_avx && lends_idle_cores() && has_avx_cores_near(p))
 		cpu = pick_idle_core_in(p, ROLE_AVX);
 	if (cpu >= 0)
 		return cpu;
@@ -275,8 +275,11 @@ __noinline bool has_idle_of(u32 role)
 	return mask && is_any_idle_in(cast_mask(mask));
 }
 
-/* A scalar CPU is about to idle: what runs on an AVX core may go there. */
-__noinline int free_an_avx_core(void)
+/*
+ * A scalar CPU is about to idle: other work on an AVX core may go there, or, if that is no
+ * better for who has all of one, @who_shares_it with somebody.
+ */
+__noinline int free_an_avx_core(bool who_shares_it)
 {
 	struct bpf_cpumask *avx = avx_cpus;
 	u32 try;
@@ -287,7 +290,7 @@ __noinline int free_an_avx_core(void)
 		s32 cpu = bpf_cpumask_any_distribute(cast_mask(avx));
 		const struct cpu_ctx *cctx = lookup_cpu(cpu);
 
-		if (cctx && cctx->is_misused) {
+		if (cctx && cctx->is_misused && !(who_shares_it && has_core_alone(cpu))) {
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 			break;
 		}

@@ -23,6 +23,8 @@ u32 nr_avx_cpus;
 /* How many caches have some of them, and which was the last to get its first one. */
 u32 nr_avx_llcs;
 u32 last_avx_llc;
+/* Cores that are AVX cores in part. */
+u32 nr_half_done;
 
 /* The agent sizes this before loading. */
 struct {
@@ -31,6 +33,12 @@ struct {
 	__type(key, u32);
 	__type(value, struct avx_cpu_role);
 } cpu_roles SEC(".maps");
+
+/* Whether other work has all of an AVX core rather than half of another, if they are whole. */
+static bool lends_idle_cores(void)
+{
+	return lend_idle_cores && cpus_per_core > 1 && !nr_half_done;
+}
 
 static bool start_resizing(void)
 {
@@ -42,20 +50,22 @@ static void end_resizing(void)
 	__sync_lock_test_and_set(&is_resizing, 0);
 }
 
-static void count_role(s32 first_cpu_of_core, s32 first_cpu_of_llc, s32 first_cpu_of_node, s32 n)
+static void count_role(const struct avx_topology *place, s32 n)
 {
-	struct cpu_ctx *core = lookup_cpu(first_cpu_of_core);
-	struct cpu_ctx *llc = lookup_cpu(first_cpu_of_llc);
-	struct cpu_ctx *node = lookup_cpu(first_cpu_of_node);
-	struct queue_ctx *queue = lookup_queue(avx_queue(first_cpu_of_llc));
+	struct cpu_ctx *core = lookup_cpu(place->core);
+	struct cpu_ctx *llc = lookup_cpu(place->llc);
+	struct cpu_ctx *node = lookup_cpu(place->node);
+	struct queue_ctx *queue = lookup_queue(avx_queue(place->llc));
 
 	if (!core || !llc || !node || !queue)
 		return;
 	queue->nr_cpus += n;
+	nr_half_done -= is_half_done(core->core_avx, place->core_cpus);
 	core->core_avx += n;
+	nr_half_done += is_half_done(core->core_avx, place->core_cpus);
 	if (n > 0 && !llc->llc_avx) {
 		nr_avx_llcs++;
-		last_avx_llc = first_cpu_of_llc;
+		last_avx_llc = place->llc;
 	}
 	llc->llc_avx += n;
 	if (n < 0 && !llc->llc_avx)
@@ -99,7 +109,7 @@ static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 		nr_avx_cpus--;
 	}
 	book_role(cpu, role);
-	count_role(place->core, place->llc, place->node, role == ROLE_AVX ? 1 : -1);
+	count_role(place, role == ROLE_AVX ? 1 : -1);
 	stat_add(role_changes, 1);
 	tell_role(cpu, role, why);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

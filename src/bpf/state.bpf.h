@@ -203,11 +203,12 @@ static void set_misused(struct cpu_ctx *cctx, bool is_misused)
 }
 
 /*
- * As the policy had it at the last look, for no migration has time to look them up: one
- * is for statistics alone, the other takes effect that much later.
+ * As the policy had it at the last look, for no migration has time to look them up: the
+ * first is for statistics alone, the others take effect that much later.
  */
 u64 licence_hold_ns;
 u64 avx_slice_ns = AVX_SLICE_MAX_NS;
+u64 lend_idle_cores;
 /* Of the time of all CPUs, what other than AVX work took lately (1/1024). */
 u64 others_share;
 

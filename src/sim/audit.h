@@ -194,7 +194,7 @@ static bool is_as_large_as_said(const struct avx_policy *policy, u32 nr_usable)
 static void audit_roles(const struct avx_policy *policy)
 {
 	u32 nr_avx = 0, nr_usable = 0, misused = 0, in_cores = 0, in_caches = 0, in_nodes = 0;
-	u32 nr_caches = 0;
+	u32 nr_caches = 0, half_done = 0;
 
 	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
@@ -207,6 +207,7 @@ static void audit_roles(const struct avx_policy *policy)
 		in_caches += cctx->llc_avx;
 		nr_caches += cctx->llc_avx > 0;
 		in_nodes += cctx->node_avx;
+		half_done += is_half_done(cctx->core_avx, place->core_cpus);
 		if ((cctx->role == ROLE_AVX && !place->usable) ||
 		    bpf_cpumask_test_cpu(cpu, cast_mask(avx_cpus)) != (cctx->role == ROLE_AVX) ||
 		    bpf_cpumask_test_cpu(cpu, cast_mask(scalar_cpus)) == (cctx->role == ROLE_AVX))
@@ -218,6 +219,9 @@ static void audit_roles(const struct avx_policy *policy)
 	    nr_avx != in_nodes || misused != nr_misused)
 		sim_fail("%u AVX cores were counted as %u, %u, %u and %u", nr_avx, nr_avx_cpus,
 			 in_cores, in_caches, in_nodes);
+	if (half_done != nr_half_done)
+		sim_fail("%u cores are said to be AVX cores in part, and %u are", nr_half_done,
+			 half_done);
 	if (nr_caches != nr_avx_llcs)
 		sim_fail("%u caches are said to have AVX cores, and %u have", nr_avx_llcs,
 			 nr_caches);

@@ -11,11 +11,16 @@ use crate::bpf::intf::{avx_tier_AVX_TIER_TRAP, avx_topology};
 use crate::processors::UNKNOWN_CLOCKS;
 
 const US: u64 = 1000;
-const SECOND: u64 = 1_000_000_000;
+const MS: u64 = 1000 * US;
+const SECOND: u64 = 1000 * MS;
 
 /// Numbered as Linux does: first a CPU of each core, then their siblings. The last core is an AVX
 /// core.
 fn machine_with_siblings(nr_cores: u32) -> Engine<Steady> {
+    machine_with_siblings_and(nr_cores, &[])
+}
+
+fn machine_with_siblings_and(nr_cores: u32, turns: &[&str]) -> Engine<Steady> {
     let place = |cpu| avx_topology {
         core: cpu % nr_cores,
         llc: 0,
@@ -27,7 +32,8 @@ fn machine_with_siblings(nr_cores: u32) -> Engine<Steady> {
         usable: 1,
     };
     let places: Vec<_> = (0..2 * nr_cores).map(place).collect();
-    let settings = ["sizing=static", "avx-cpus=2", "only-where-it-pays=off"];
+    let mut settings = vec!["sizing=static", "avx-cpus=2", "only-where-it-pays=off"];
+    settings.extend(turns);
     let kernel =
         Kernel::boot(&places, &UNKNOWN_CLOCKS, avx_tier_AVX_TIER_TRAP, &in_force(&settings));
     Engine::new(kernel.unwrap(), Steady, COSTS)
@@ -135,13 +141,8 @@ fn who_has_all_of_an_avx_core_stays_until_there_is_another() {
     assert!(moved < 20, "{moved} moves in a second");
     // Each is told so every 20 ms.
     assert!(interrupted < 500, "{interrupted} turns in a second");
-    let on_avx = |engine: &Engine<Steady>| {
-        tasks
-            .iter()
-            .filter(|task| engine.kernel().is_avx_core(engine.kernel().cpu_of(**task)))
-            .count()
-    };
-    assert_eq!(on_avx(&engine), 1);
+    let on_avx = |task: &&Task| engine.kernel().is_avx_core(engine.kernel().cpu_of(**task));
+    assert_eq!(tasks.iter().filter(on_avx).count(), 1);
 }
 
 /// Somebody has all of it. What begins elsewhere does not wait until that ends.
@@ -162,4 +163,63 @@ fn who_has_all_of_an_avx_core_leaves_when_avx_work_comes() {
     });
     assert!(waits > 5000, "{waits}");
     assert!(wait_ns / waits < 20 * US, "{} ns on average", wait_ns / waits);
+}
+
+/// The looks at which other work was on an AVX core while a CPU that is none idled.
+fn looks_at_other_work_beside_idle_cpus(engine: &mut Engine<Steady>) -> u32 {
+    engine.run_for(SECOND).unwrap();
+    let mut looks = 0;
+    for _ in 0..20_000 {
+        engine.run_for(50 * US).unwrap();
+        let busy = busy(engine);
+        let is_avx = |cpu: &u32| engine.kernel().is_avx_core(*cpu);
+        let idles = |cpu: &u32| !busy.contains(cpu) && !is_avx(cpu);
+        looks += u32::from(
+            busy.iter().any(is_avx) && (0..engine.kernel().nr_cpus()).any(|it| idles(&it)),
+        );
+    }
+    looks
+}
+
+fn who_sleeps_now_and_then(engine: &mut Engine<Steady>, nr: u64) {
+    for n in 0..nr {
+        let steps = [Step::Work(Kind::Scalar, 300e3), Step::Sleep((171 + 22 * n) * US)];
+        engine.spawn(forever(&steps), 100);
+    }
+}
+
+#[test]
+fn avx_cores_that_are_not_lent_are_for_who_finds_no_other_cpu() {
+    let mut engine = machine_with_siblings_and(4, &["lend-idle-cores=off"]);
+    who_sleeps_now_and_then(&mut engine, 6);
+    assert_eq!(looks_at_other_work_beside_idle_cpus(&mut engine), 0);
+    // Now also while somebody is on the way from there.
+    who_sleeps_now_and_then(&mut engine, 4);
+    let looks = looks_at_other_work_beside_idle_cpus(&mut engine);
+    assert!(looks < 1000, "{looks}");
+}
+
+/// Its other half is as good a place, and is not for AVX work.
+#[test]
+fn half_of_a_core_is_not_lent() {
+    let mut engine = machine_with_siblings_and(2, &["avx-cpus=1"]);
+    who_sleeps_now_and_then(&mut engine, 3);
+    assert_eq!(looks_at_other_work_beside_idle_cpus(&mut engine), 0);
+}
+
+/// Eight tasks on as many CPUs, of which two end that ran on two cores.
+#[test]
+fn who_shares_an_avx_core_leaves_it_for_half_of_another() {
+    let mut engine = machine_with_siblings(4);
+    for n in 0..8 {
+        let end = if n < 2 { Step::Exit } else { Step::Syscall };
+        engine.spawn(forever(&[Step::Work(Kind::Scalar, 500e6), end]), 100);
+    }
+    let on_avx = |engine: &Engine<Steady>| {
+        busy(engine).iter().filter(|cpu| engine.kernel().is_avx_core(**cpu)).count()
+    };
+    engine.run_for(400 * MS).unwrap();
+    assert_eq!((busy(&engine).len(), on_avx(&engine)), (8, 2));
+    engine.run_for(SECOND).unwrap();
+    assert_eq!((busy(&engine).len(), on_avx(&engine)), (6, 1), "{:?}", busy(&engine));
 }

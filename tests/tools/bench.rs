@@ -103,6 +103,18 @@ const BENCHES: &[Bench] = &[
         measure: avx::shares::scalar_on_avx_share,
     },
     Bench {
+        name: "sched.scalar_on_avx_share_of_siblings",
+        unit: "of looks",
+        bar: Bar::AtMost(0.05),
+        measure: avx::shares::scalar_on_avx_share_of_siblings,
+    },
+    Bench {
+        name: "sched.scalar_on_lent_share",
+        unit: "of looks",
+        bar: Bar::AtMost(0.05),
+        measure: avx::shares::scalar_on_lent_share,
+    },
+    Bench {
         name: "sched.scalar_program_ratio",
         unit: "of the kernel's",
         bar: Bar::AtMost(1.02),

@@ -34,6 +34,7 @@ pub fn standard() -> avx_policy {
         shrink_dwell_ns: 20 * MS,
         shrink_dwell_max_ns: 30 * S,
         placement: intf::avx_placement_method_PLACEMENT_PACK.into(),
+        lend_idle_cores: 1,
         return_method: intf::avx_return_method_RETURN_ADAPTIVE.into(),
         avx_slice_ns: 3 * MS,
         return_timeout_ns: 20 * MS,
@@ -140,6 +141,14 @@ pub static KNOBS: &[Knob] = &[
         Choice(&["pack", "spread", "first-use"]),
         "AVX cores on one node while there is room; evenly over the nodes; or, as published, where \
          AVX work begins, until there is none"
+    ),
+    knob!(
+        "lend-idle-cores",
+        lend_idle_cores,
+        Choice(&["off", "on"]),
+        "other work takes an AVX core on which nothing runs before it shares another core with a \
+         sibling, and leaves when AVX work comes or such a core idles; off, it does so only where \
+         no other CPU idles"
     ),
     knob!(
         "scalar-penalty",

@@ -344,9 +344,19 @@ fn who_occupies_an_avx_core_is_read_from_a_trace() -> Result<()> {
 51000 1 0 sysret at=6 rax=0 fs=a
 85000 0 0 wake at=2
 95000 1 0 halt at=7";
-    let looks = occupancy::looks_at(trace)?;
+    let at = |with_idle_scalar, with_scalar_on_avx, with_better_place| occupancy::Looks {
+        with_idle_scalar,
+        with_scalar_on_avx,
+        with_better_place,
+    };
     // At 0, 1000 and so on up to 84000 CPU 0 sleeps; from 51000 on the work is scalar.
-    ensure_eq!((looks.with_idle_scalar, looks.with_scalar_on_avx), (85, 34), "{looks:?}");
+    ensure_eq!(occupancy::looks_at(trace, 1)?, at(85, 34, 34));
+    // Half of the core as it is: the other half is no better.
+    ensure_eq!(occupancy::looks_at(trace, 2)?, at(85, 34, 0));
+    // On the same core comes somebody else.
+    let crowded = trace.replace(" 1 ", " 2 ") + "\n60000 3 0 iret at=1 fs=c";
+    let quiet = "\n0 3 0 halt at=1\n0 1 0 wake at=1";
+    ensure_eq!(occupancy::looks_at(&(crowded + quiet), 2)?, at(85, 34, 25));
     Ok(())
 }
 

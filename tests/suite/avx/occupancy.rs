@@ -15,11 +15,13 @@ const LOOK_EVERY: u64 = 1000;
 const INVALID_OPCODE: &str = "6";
 
 /// Of all looks those at which a scalar CPU was idle, and of these those at which an AVX core
-/// did scalar work.
+/// did scalar work; and that though there was a better place for it: a core that idled, or half
+/// of one for who shared its own.
 #[derive(Debug, Default, PartialEq)]
 pub struct Looks {
     pub with_idle_scalar: u64,
     pub with_scalar_on_avx: u64,
+    pub with_better_place: u64,
 }
 
 /// A line of the trace.
@@ -59,7 +61,7 @@ enum Doing {
     Avx,
 }
 
-pub fn looks_at(trace: &str) -> Result<Looks> {
+pub fn looks_at(trace: &str, threads_per_core: usize) -> Result<Looks> {
     let events = events_in(trace)?;
     let is_wide = |event: &Event| event.values.get("class").is_some_and(|it| it.starts_with("512"));
     let avx_cores: BTreeSet<usize> =
@@ -72,7 +74,7 @@ pub fn looks_at(trace: &str) -> Result<Looks> {
     let mut next_look = events.first().map_or(0, |event| event.tick);
     for event in &events {
         while next_look < event.tick {
-            looks.look(&doing, &avx_cores);
+            looks.look(&doing, &avx_cores, threads_per_core);
             next_look += LOOK_EVERY;
         }
         let thread = event.values.get("fs").copied().unwrap_or_default();
@@ -94,16 +96,27 @@ pub fn looks_at(trace: &str) -> Result<Looks> {
 }
 
 impl Looks {
-    fn look(&mut self, doing: &[Doing], avx_cores: &BTreeSet<usize>) {
-        let any = |on_avx: bool, what: Doing| {
-            doing
-                .iter()
-                .enumerate()
-                .any(|(cpu, it)| avx_cores.contains(&cpu) == on_avx && *it == what)
-        };
-        if any(false, Doing::Sleep) {
-            self.with_idle_scalar += 1;
-            self.with_scalar_on_avx += u64::from(any(true, Doing::Scalar));
+    fn look(&mut self, doing: &[Doing], avx_cores: &BTreeSet<usize>, threads_per_core: usize) {
+        let is_avx = |cpu: &usize| avx_cores.contains(cpu);
+        let idles = |cpu: usize| doing[cpu] == Doing::Sleep;
+        let is_idle_scalar = |cpu: &usize| !is_avx(cpu) && idles(*cpu);
+        if !(0..doing.len()).any(|cpu| is_idle_scalar(&cpu)) {
+            return;
         }
+        let cores: Vec<Vec<usize>> = (0..doing.len())
+            .collect::<Vec<_>>()
+            .chunks(threads_per_core)
+            .map(<[_]>::to_vec)
+            .collect();
+        let is_core_idle = cores.iter().any(|core| core.iter().all(is_idle_scalar));
+        let strays: Vec<usize> =
+            (0..doing.len()).filter(|cpu| is_avx(cpu) && doing[*cpu] == Doing::Scalar).collect();
+        let shares = |cpu: &usize| {
+            cores[cpu / threads_per_core].iter().any(|other| other != cpu && !idles(*other))
+        };
+        self.with_idle_scalar += 1;
+        self.with_scalar_on_avx += u64::from(!strays.is_empty());
+        self.with_better_place +=
+            u64::from(!strays.is_empty() && (is_core_idle || strays.iter().any(shares)));
     }
 }

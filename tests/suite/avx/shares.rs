@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use serde::Deserialize;
 
-use super::occupancy::looks_at;
+use super::occupancy::{Looks, looks_at};
 use super::{CPUS, WIDE, phases_guest, status, user_rows, wide_work};
 use crate::ensure_eq;
 use crate::suite::script;
@@ -47,9 +47,27 @@ fn guest(machine: Bochs) -> Result<Guest> {
 /// How often an AVX core does scalar work though a scalar CPU is idle, of all times that one
 /// is. With as many threads as CPUs none idles, but while somebody is on the way to it.
 pub fn scalar_on_avx_share() -> Result<f64> {
-    let outcome = guest(Bochs::cpus(CPUS).traces())?
+    let looks = looks_beside_idle_cpus(Bochs::cpus(CPUS), 1, "")?;
+    Ok(looks.with_scalar_on_avx as f64 / looks.with_idle_scalar as f64)
+}
+
+/// The same where CPUs are siblings, and cores that idle are not lent.
+pub fn scalar_on_avx_share_of_siblings() -> Result<f64> {
+    let looks =
+        looks_beside_idle_cpus(Bochs::cpus(CPUS).siblings(), 2, "--set lend-idle-cores=off")?;
+    Ok(looks.with_scalar_on_avx as f64 / looks.with_idle_scalar as f64)
+}
+
+/// The same where they are lent, and the idle CPU would be better.
+pub fn scalar_on_lent_share() -> Result<f64> {
+    let looks = looks_beside_idle_cpus(Bochs::cpus(CPUS).siblings(), 2, "")?;
+    Ok(looks.with_better_place as f64 / looks.with_idle_scalar as f64)
+}
+
+fn looks_beside_idle_cpus(machine: Bochs, threads_per_core: usize, policy: &str) -> Result<Looks> {
+    let outcome = guest(machine.traces())?
         .command(&script(&format!(
-            "start_scheduler
+            "start_scheduler {policy}
              {}
              sleep 0.3
              oraclectl trace start
@@ -61,10 +79,11 @@ pub fn scalar_on_avx_share() -> Result<f64> {
         )))
         .boot()?;
     outcome.all_succeeded()?;
-    let looks = looks_at(&String::from_utf8(outcome.host_file("oracle.trace")?)?)?;
+    let trace = String::from_utf8(outcome.host_file("oracle.trace")?)?;
+    let looks = looks_at(&trace, threads_per_core)?;
     eprintln!("rig: {looks:?}");
     ensure!(looks.with_idle_scalar > 1000, "scalar CPUs are too rarely idle: {looks:?}");
-    Ok(looks.with_scalar_on_avx as f64 / looks.with_idle_scalar as f64)
+    Ok(looks)
 }
 
 const FEWEST_WIDE: u64 = 10_000_000;
