@@ -24,17 +24,15 @@ static __always_inline bool is_misuse(struct task_struct *p, const struct cpu_ct
 	return cctx->role == ROLE_AVX && is_misplaced(p, cctx) && may_use_scalar_cpu(p);
 }
 
-/* Whether half of another core is no place for who has all of an AVX core. */
-static bool may_keep_core(const struct cpu_ctx *cctx)
+/*
+ * Whether other work on the AVX core @cpu has an idle CPU to go to. For who has all of it
+ * half of another core is none. AVX work that comes meanwhile takes the sibling, and then it
+ * does not have all of it.
+ */
+static bool has_better_place(struct task_struct *p, s32 cpu)
 {
-	return lends_idle_cores() && !avx_work_waits(cctx);
-}
-
-/* Whether other work on the AVX core @cpu has an idle CPU to go to. */
-static bool has_better_place(struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
-{
-	return may_keep_core(cctx) && has_core_alone(cpu) ? has_idle_core_in(p, ROLE_SCALAR)
-							  : has_idle_in(p, ROLE_SCALAR);
+	return lends_idle_cores() && has_core_alone(cpu) ? has_idle_core_in(p, ROLE_SCALAR)
+							 : has_idle_in(p, ROLE_SCALAR);
 }
 
 /* ... and there is a CPU of its own kind to go to. */
@@ -42,7 +40,7 @@ static bool belongs_elsewhere(struct task_struct *p, s32 cpu, const struct cpu_c
 {
 	if (!is_misplaced(p, cctx))
 		return false;
-	return cctx->runs_avx ? may_use_avx_core(p) : has_better_place(p, cpu, cctx);
+	return cctx->runs_avx ? may_use_avx_core(p) : has_better_place(p, cpu);
 }
 
 /*
@@ -76,7 +74,7 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 	bool is_avx = cctx->runs_avx;
 	s32 idle;
 
-	if (!is_misplaced(p, cctx) || (!is_avx && !has_better_place(p, cpu, cctx)))
+	if (!is_misplaced(p, cctx) || (!is_avx && !has_better_place(p, cpu)))
 		return false;
 	idle = claim_idle(p, cctx, is_avx ? ROLE_AVX : ROLE_SCALAR);
 	if (idle < 0 && !(is_avx && may_use_avx_core(p)))

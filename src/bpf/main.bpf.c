@@ -347,7 +347,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		runs_as(NULL, NULL, cctx, false, scx_bpf_now());
 	set_misused(cctx, false);
 	if (nr_misused && !is_taken && cctx->role == ROLE_SCALAR)
-		free_an_avx_core(may_keep_core(cctx) && !has_core_alone(cpu));
+		free_an_avx_core(lends_idle_cores() && !has_core_alone(cpu));
 }
 
 /* While there are no AVX cores there are AVX tasks only where clocks matter. */

@@ -153,12 +153,6 @@ static bool has_waiting(u64 id)
 	return nr_waiting(id);
 }
 
-/* Whether AVX work waits for an AVX core, as far as the CPU of this context can tell. */
-static bool avx_work_waits(const struct cpu_ctx *cctx)
-{
-	return nr_llcs > 1 ? avx_in_use.nr : has_waiting(avx_queue(cctx->llc));
-}
-
 /* How many tasks that may not run on a CPU are passed over to find one that may. */
 #define MAX_PASSED_OVER 64
 

@@ -70,8 +70,8 @@ fn nobody_shares_a_core_for_long_beside_one_that_idles() {
         crowded += usize::from(on.contains(&2) && on.contains(&0));
         looks += 1;
     }
-    // 0.1, and 0.2 where only those look for it who wake, or only those who come back.
-    assert!(20 * crowded < 3 * looks, "{crowded} of {looks}");
+    // 0.02, 0.15 where only those look for it who wake, and 0.5 where only those who come back.
+    assert!(20 * crowded < looks, "{crowded} of {looks}");
 }
 
 /// Its caches are there. Both go to the same AVX core, and the other one leaves in between.
@@ -203,8 +203,10 @@ fn avx_cores_that_are_not_lent_are_for_who_finds_no_other_cpu() {
 #[test]
 fn half_of_a_core_is_not_lent() {
     let mut engine = machine_with_siblings_and(2, &["avx-cpus=1"]);
-    who_sleeps_now_and_then(&mut engine, 3);
-    assert_eq!(looks_at_other_work_beside_idle_cpus(&mut engine), 0);
+    who_sleeps_now_and_then(&mut engine, 5);
+    let looks = looks_at_other_work_beside_idle_cpus(&mut engine);
+    // 99 while somebody is on the way from there, and 1980 if it is.
+    assert!(looks < 400, "{looks}");
 }
 
 /// Eight tasks on as many CPUs, of which two end that ran on two cores.
