@@ -113,8 +113,10 @@ void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 	tctx->settled = p->se.sum_exec_runtime;
 }
 
-/* An idle CPU for a waking task while there are AVX cores. Its turn there is @slice, or 0 if
- * none idles. */
+/*
+ * An idle CPU for a waking task while there are AVX cores. Its turn there is @slice, or 0 if
+ * none idles.
+ */
 static s32 select_by_role(struct task_struct *p, s32 prev_cpu, u64 *slice)
 {
 	const struct task_ctx *tctx = lookup_task(p);
