@@ -45,8 +45,8 @@ static bool belongs_elsewhere(struct task_struct *p, s32 cpu, const struct cpu_c
 
 /*
  * An idle CPU of @role for @p, claimed, which knows then who comes: the one where @p began
- * with AVX work, or to which the last task went from here, if it is one of a core that
- * idles, since that is found at once, or else any.
+ * with AVX work, or to which the last task went from here, since that is found at once,
+ * unless @p would share a core there and need not; or else any.
  */
 static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum avx_role role)
 {
@@ -54,7 +54,8 @@ static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum av
 	struct cpu_ctx *there = lookup_cpu(cpu);
 
 	if (!there || there->role != role || there == cctx || !is_allowed_on(p, cpu) ||
-	    !has_idle_siblings(cpu) || !scx_bpf_test_and_clear_cpu_idle(cpu)) {
+	    (!has_idle_siblings(cpu) && has_idle_core_near(p)) ||
+	    !scx_bpf_test_and_clear_cpu_idle(cpu)) {
 		cpu = pick_idle_in(p, role);
 		there = cpu < 0 ? NULL : lookup_cpu(cpu);
 		if (!there)

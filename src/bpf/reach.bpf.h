@@ -209,27 +209,57 @@ static bool has_avx_cores_near(struct task_struct *p)
 }
 
 /*
+ * Whether there is a core on which nothing runs in the cache of @p. Where CPUs are scarce
+ * there seldom is, and then nobody need look for it.
+ */
+static bool has_idle_core_near(struct task_struct *p)
+{
+	const struct cpu_ctx *first = lookup_cpu(llc_of(p));
+	struct bpf_cpumask *llc_cpus = first ? first->llc_cpus : NULL;
+	const struct cpumask *idle;
+	bool is_any;
+
+	if (!llc_cpus)
+		return false;
+	idle = scx_bpf_get_idle_smtmask();
+	is_any = bpf_cpumask_intersects(cast_mask(llc_cpus), idle);
+	scx_bpf_put_idle_cpumask(idle);
+	return is_any;
+}
+
+/*
+ * A CPU for @p of a core on which nothing runs, of an AVX core for other work only if there is
+ * no other nearby and they are lent.
+ */
+__noinline s32 pick_idle_core_for(struct task_struct *p __arg_trusted, bool is_avx)
+{
+	s32 cpu = pick_idle_core_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
+
+	if (cpu < 0 && !is_avx && lends_idle_cores() && has_avx_cores_near(p))
+		cpu = pick_idle_core_in(p, ROLE_AVX);
+	return cpu;
+}
+
+/*
  * An idle CPU for @p, which comes from @prev if that suits it, and is negative if it does
- * not: one of a core on which nothing runs, even of an AVX core if there is no other
- * nearby and they are lent; or else @prev, one of the right kind, or any.
+ * not: one of a core on which nothing runs; or else @prev, one of the right kind, or any.
  */
 __noinline s32 pick_idle_for(struct task_struct *p __arg_trusted, bool is_avx, s32 prev)
 {
-	u32 role = is_avx ? ROLE_AVX : ROLE_SCALAR;
+	bool may_find_core;
 	s32 cpu;
 
 	if (!is_any_idle())
 		return -ENOENT;
-	if (prev >= 0 && has_idle_siblings(prev) && scx_bpf_test_and_clear_cpu_idle(prev))
-		return prev;
-	cpu = pick_idle_core_in(p, role);
-	if (cpu < 0 && !is_avx && lends_idle_cores() && has_avx_cores_near(p))
-		cpu = pick_idle_core_in(p, ROLE_AVX);
-	if (cpu >= 0)
-		return cpu;
+	may_find_core = is_avx || has_idle_core_near(p);
+	if (may_find_core && (prev < 0 || !has_idle_siblings(prev))) {
+		cpu = pick_idle_core_for(p, is_avx);
+		if (cpu >= 0)
+			return cpu;
+	}
 	if (prev >= 0 && scx_bpf_test_and_clear_cpu_idle(prev))
 		return prev;
-	cpu = pick_idle_in(p, role);
+	cpu = pick_idle_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
 	return cpu < 0 && !is_avx ? pick_idle_in(p, ROLE_AVX) : cpu;
 }
 
