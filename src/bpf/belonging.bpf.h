@@ -25,22 +25,22 @@ static __always_inline bool is_misuse(struct task_struct *p, const struct cpu_ct
 }
 
 /*
- * Whether other work on the AVX core @cpu has an idle CPU to go to. For who has all of it
- * half of another core is none. AVX work that comes meanwhile takes the sibling, and then it
- * does not have all of it.
+ * Whether other work, which has all of an AVX core, would have to share any other. AVX work
+ * that comes meanwhile takes the sibling of @cpu, and then it does not have all of it.
  */
-static bool has_better_place(struct task_struct *p, s32 cpu)
+static bool keeps_core(struct task_struct *p, s32 cpu)
 {
-	return lends_idle_cores() && has_core_alone(cpu) ? has_idle_core_in(p, ROLE_SCALAR)
-							 : has_idle_in(p, ROLE_SCALAR);
+	return lends_idle_cores() && has_core_alone(cpu) && !has_idle_core_in(p, ROLE_SCALAR);
 }
 
-/* ... and there is a CPU of its own kind to go to. */
+/* ... and there is a CPU of its own kind to go to, which has to be idle for other work. */
 static bool belongs_elsewhere(struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
 	if (!is_misplaced(p, cctx))
 		return false;
-	return cctx->runs_avx ? may_use_avx_core(p) : has_better_place(p, cpu);
+	if (cctx->runs_avx)
+		return may_use_avx_core(p);
+	return has_idle_in(p, ROLE_SCALAR) && !keeps_core(p, cpu);
 }
 
 /*
@@ -75,7 +75,7 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 	bool is_avx = cctx->runs_avx;
 	s32 idle;
 
-	if (!is_misplaced(p, cctx) || (!is_avx && !has_better_place(p, cpu)))
+	if (!is_misplaced(p, cctx) || (!is_avx && keeps_core(p, cpu)))
 		return false;
 	idle = claim_idle(p, cctx, is_avx ? ROLE_AVX : ROLE_SCALAR);
 	if (idle < 0 && !(is_avx && may_use_avx_core(p)))

@@ -37,7 +37,7 @@ struct {
 /* Whether other work has all of an AVX core rather than half of another, if they are whole. */
 static bool lends_idle_cores(void)
 {
-	return lend_idle_cores && cpus_per_core > 1 && !nr_half_done;
+	return cpus_per_core > 1 && lend_idle_cores && !nr_half_done;
 }
 
 static bool start_resizing(void)
