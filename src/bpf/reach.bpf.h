@@ -131,6 +131,16 @@ static __always_inline bool is_any_idle_in(const struct cpumask *mask)
 	return is_any;
 }
 
+/* Whether nothing runs on the core of any of them. */
+static __always_inline bool is_any_core_idle_in(const struct cpumask *mask)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_smtmask();
+	bool is_any = bpf_cpumask_intersects(mask, idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return is_any;
+}
+
 __noinline bool has_idle_in(struct task_struct *p __arg_trusted, u32 role)
 {
 	const struct cpumask *mask = allowed_in(p, role);
@@ -180,15 +190,9 @@ static bool has_core_alone(s32 cpu)
 /* Whether there is a core of a role for @p on which nothing runs. */
 __noinline bool has_idle_core_in(struct task_struct *p __arg_trusted, u32 role)
 {
-	const struct cpumask *mask = allowed_in(p, role), *idle;
-	bool is_any;
+	const struct cpumask *mask = allowed_in(p, role);
 
-	if (!mask)
-		return false;
-	idle = scx_bpf_get_idle_smtmask();
-	is_any = bpf_cpumask_intersects(mask, idle);
-	scx_bpf_put_idle_cpumask(idle);
-	return is_any;
+	return mask && is_any_core_idle_in(mask);
 }
 
 /* A CPU of such a core, in the cache of @p if that makes a difference. */
@@ -216,15 +220,8 @@ static bool has_idle_core_near(struct task_struct *p)
 {
 	const struct cpu_ctx *first = lookup_cpu(llc_of(p));
 	struct bpf_cpumask *llc_cpus = first ? first->llc_cpus : NULL;
-	const struct cpumask *idle;
-	bool is_any;
 
-	if (!llc_cpus)
-		return false;
-	idle = scx_bpf_get_idle_smtmask();
-	is_any = bpf_cpumask_intersects(cast_mask(llc_cpus), idle);
-	scx_bpf_put_idle_cpumask(idle);
-	return is_any;
+	return llc_cpus && is_any_core_idle_in(cast_mask(llc_cpus));
 }
 
 /*

@@ -88,6 +88,10 @@ impl Bochs {
         self
     }
 
+    pub fn threads_per_core(&self) -> usize {
+        self.threads_per_core
+    }
+
     /// With a clock by which instructions are as short as those of a server.
     pub fn at_a_servers_pace(mut self) -> Self {
         self.mips = MIPS_OF_A_SERVER;

@@ -97,26 +97,23 @@ pub fn looks_at(trace: &str, threads_per_core: usize) -> Result<Looks> {
 
 impl Looks {
     fn look(&mut self, doing: &[Doing], avx_cores: &BTreeSet<usize>, threads_per_core: usize) {
-        let is_avx = |cpu: &usize| avx_cores.contains(cpu);
+        let all = 0..doing.len();
+        let core_of = |cpu: usize| {
+            let first = cpu / threads_per_core * threads_per_core;
+            first..doing.len().min(first + threads_per_core)
+        };
+        let is_avx = |cpu: usize| avx_cores.contains(&cpu);
         let idles = |cpu: usize| doing[cpu] == Doing::Sleep;
-        let is_idle_scalar = |cpu: &usize| !is_avx(cpu) && idles(*cpu);
-        if !(0..doing.len()).any(|cpu| is_idle_scalar(&cpu)) {
+        let is_idle_scalar = |cpu: usize| !is_avx(cpu) && idles(cpu);
+        let is_stray = |cpu: usize| is_avx(cpu) && doing[cpu] == Doing::Scalar;
+        let shares = |cpu: usize| core_of(cpu).any(|other| other != cpu && !idles(other));
+        if !all.clone().any(is_idle_scalar) {
             return;
         }
-        let cores: Vec<Vec<usize>> = (0..doing.len())
-            .collect::<Vec<_>>()
-            .chunks(threads_per_core)
-            .map(<[_]>::to_vec)
-            .collect();
-        let is_core_idle = cores.iter().any(|core| core.iter().all(is_idle_scalar));
-        let strays: Vec<usize> =
-            (0..doing.len()).filter(|cpu| is_avx(cpu) && doing[*cpu] == Doing::Scalar).collect();
-        let shares = |cpu: &usize| {
-            cores[cpu / threads_per_core].iter().any(|other| other != cpu && !idles(*other))
-        };
+        let is_core_idle = all.clone().any(|cpu| core_of(cpu).all(is_idle_scalar));
         self.with_idle_scalar += 1;
-        self.with_scalar_on_avx += u64::from(!strays.is_empty());
+        self.with_scalar_on_avx += u64::from(all.clone().any(is_stray));
         self.with_better_place +=
-            u64::from(!strays.is_empty() && (is_core_idle || strays.iter().any(shares)));
+            u64::from(all.clone().any(|cpu| is_stray(cpu) && (is_core_idle || shares(cpu))));
     }
 }

@@ -47,24 +47,24 @@ fn guest(machine: Bochs) -> Result<Guest> {
 /// How often an AVX core does scalar work though a scalar CPU is idle, of all times that one
 /// is. With as many threads as CPUs none idles, but while somebody is on the way to it.
 pub fn scalar_on_avx_share() -> Result<f64> {
-    let looks = looks_beside_idle_cpus(Bochs::cpus(CPUS), 1, "")?;
+    let looks = looks_beside_idle_cpus(Bochs::cpus(CPUS), "")?;
     Ok(looks.with_scalar_on_avx as f64 / looks.with_idle_scalar as f64)
 }
 
 /// The same where CPUs are siblings, and cores that idle are not lent.
 pub fn scalar_on_avx_share_of_siblings() -> Result<f64> {
-    let looks =
-        looks_beside_idle_cpus(Bochs::cpus(CPUS).siblings(), 2, "--set lend-idle-cores=off")?;
+    let looks = looks_beside_idle_cpus(Bochs::cpus(CPUS).siblings(), "--set lend-idle-cores=off")?;
     Ok(looks.with_scalar_on_avx as f64 / looks.with_idle_scalar as f64)
 }
 
 /// The same where they are lent, and the idle CPU would be better.
 pub fn scalar_on_lent_share() -> Result<f64> {
-    let looks = looks_beside_idle_cpus(Bochs::cpus(CPUS).siblings(), 2, "")?;
+    let looks = looks_beside_idle_cpus(Bochs::cpus(CPUS).siblings(), "")?;
     Ok(looks.with_better_place as f64 / looks.with_idle_scalar as f64)
 }
 
-fn looks_beside_idle_cpus(machine: Bochs, threads_per_core: usize, policy: &str) -> Result<Looks> {
+fn looks_beside_idle_cpus(machine: Bochs, policy: &str) -> Result<Looks> {
+    let threads_per_core = machine.threads_per_core();
     let outcome = guest(machine.traces())?
         .command(&script(&format!(
             "start_scheduler {policy}
