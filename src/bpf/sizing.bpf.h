@@ -224,9 +224,10 @@ static __always_inline u64 patience(struct avx_sizing *sizing, const struct avx_
 	return sizing->patience;
 }
 
+/* Nobody did AVX work, or waits to do some: what is waited counts only when that ends. */
 static __always_inline bool is_idle(const struct avx_demand *demand)
 {
-	return !demand->avx_ns && !demand->nr_waits && !demand->wait_ns;
+	return !demand->avx_ns && !demand->nr_waits && !demand->wait_ns && !demand->avx.nr;
 }
 
 /* A task needs an AVX core now, perhaps between two looks: how many are there to be. */

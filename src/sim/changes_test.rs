@@ -213,6 +213,26 @@ fn avx_work_is_not_left_beside_an_avx_core_that_is_not_for_it() {
     engine.kernel().audit().unwrap();
 }
 
+/// A realtime task has the AVX core for longer than cores are kept that nobody needs. Who waits for
+/// it needs it.
+#[test]
+fn an_avx_core_that_is_waited_for_is_not_given_back() {
+    let mut engine = machine(3, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
+    busy(&mut engine, 4);
+    engine.run_for(5 * SECOND).unwrap();
+    let avx_core = (0..3).find(|cpu| engine.kernel().is_avx_core(*cpu)).unwrap();
+    for _ in 0..3 {
+        engine.take_cpu(avx_core, 500 * MS);
+        for _ in 0..100 {
+            engine.run_for(5 * MS).unwrap();
+            assert!(engine.kernel().is_avx_core(avx_core), "at {} ns", engine.now());
+        }
+        engine.run_for(SECOND).unwrap();
+        engine.kernel().audit().unwrap();
+    }
+}
+
 /// The kernel has let go of what was asked of it: nothing is hidden, and no system call ends a
 /// phase. It is asked again, or else the next wide work would not be noticed.
 #[test]
