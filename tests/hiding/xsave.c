@@ -36,8 +36,8 @@
 static uint8_t image[4096] __attribute__((aligned(64)));
 static struct vectors set, later, got, expected;
 
-static unsigned long wrong, restored, skipped, stale, upper, left, kept, detections, debugged,
-	signals;
+static unsigned long wrong, restored, skipped, stale, upper, left, longer, kept, detections,
+	debugged, signals;
 
 INLINE void put(const struct vectors *from)
 {
@@ -303,6 +303,32 @@ static PLAIN uint64_t put_and_hide(long what)
 	return hide(what);
 }
 
+static PLAIN void save_visible(void)
+{
+	put(&set);
+	hide(NOTHING);
+	save(0);
+}
+
+/*
+ * Who makes a buffer as long as CPUID said while AVX-512 was hidden, and saves when it is
+ * not, writes past its end.
+ */
+static void images_outgrow_what_was_asked_for(void)
+{
+	static const uint8_t untouched[64] = { [0 ... 63] = 0xa5 };
+	uint32_t hidden = size_after_hiding(CALL_BOUNDARY);
+	uint32_t visible = size_after_hiding(NOTHING);
+
+	memset(image, 0xa5, sizeof(image));
+	memset(image + 512, 0, 64); /* the header */
+	save_visible();
+	require(hidden < visible && memcmp(image + visible - 64, untouched, 64),
+		"an image is longer than the buffer that CPUID asked for while hidden");
+	require(!memcmp(image + visible, untouched, 64), "but not than CPUID says while visible");
+	longer++;
+}
+
 static void detection_sees_it(void)
 {
 	uint32_t visible = size_after_hiding(NOTHING);
@@ -437,14 +463,16 @@ int main(int argc, char **argv)
 		images_saved_twice(CALL_BOUNDARY);
 		images_saved_twice(STRICT);
 		images_without_masks();
+		images_outgrow_what_was_asked_for();
 		detection_sees_it();
 		what_a_debugger_writes_is_alive();
 		signal_frames_have_everything();
 		only_what_can_be_hidden_is();
 	}
 	printf("full_images_restored=%lu\nadmitted_zeroed=%lu\nadmitted_stale=%lu\n"
-	       "admitted_upper=%lu\nadmitted_left=%lu\nstrict_kept=%lu\ndetections=%lu\n"
-	       "debugged=%lu\nsignals=%lu\nwrong=%lu\n",
-	       restored, skipped, stale, upper, left, kept, detections, debugged, signals, wrong);
+	       "admitted_upper=%lu\nadmitted_left=%lu\nadmitted_longer=%lu\nstrict_kept=%lu\n"
+	       "detections=%lu\ndebugged=%lu\nsignals=%lu\nwrong=%lu\n",
+	       restored, skipped, stale, upper, left, longer, kept, detections, debugged, signals,
+	       wrong);
 	return wrong != 0;
 }

@@ -5,6 +5,7 @@
 use anyhow::{Result, ensure};
 
 use super::{forcing_guest, judge, test_program};
+use crate::ensure_eq;
 use crate::suite::Test;
 use crate::suite::counts::{Counts, counts_of};
 use crate::vm::{Bochs, in_repository, program};
@@ -40,7 +41,17 @@ pub const TESTS: &[Test] = &[
         budget_s: 40,
         body: restartable_sequences,
     },
+    Test {
+        name: "hiding::who_gets_a_signal_with_each_fault_gets_on_as_well",
+        budget_s: 40,
+        body: signals_with_faults,
+    },
     Test { name: "hiding::a_fault_is_no_reason_to_stay_visible", budget_s: 40, body: hidden_again },
+    Test {
+        name: "hiding::who_got_on_after_a_fault_is_hidden_from_at_an_interrupt",
+        budget_s: 40,
+        body: hidden_by_ticks,
+    },
     Test {
         name: "hiding::images_of_user_mode_are_restored_as_documented",
         budget_s: 40,
@@ -179,10 +190,28 @@ fn restartable_sequences() -> Result<()> {
     judge(&counts, &["aborts", "hidden"], &[])
 }
 
+/// Under the same scheduler a signal comes with each fault, and its handler makes a system call
+/// before the instruction that faulted is tried again.
+fn signals_with_faults() -> Result<()> {
+    let knobs = format!("--set rehide=1 --set signal={}", libc::SIGUSR1);
+    let counts = forced_with(&knobs, CALL_BOUNDARY, "signalled", "300")?;
+    judge(&counts, &["hidden", "signals"], &[])
+}
+
 /// The scheduler hides nothing of its own at any switch, and switches at each fault.
 fn hidden_again() -> Result<()> {
     let counts = forced_with("--set visible_in=1", CALL_BOUNDARY, "again", "500")?;
-    judge(&counts, &["hidden"], &[])
+    judge(&counts, &["hidden"], &[])?;
+    // As often where it asks and looks, and where it asks and uses it at once.
+    ensure!(counts["ud_traps"] >= 750, "too few faults: {counts:?}");
+    Ok(())
+}
+
+/// It makes no system call, and the scheduler hides anew while it is told of the fault.
+fn hidden_by_ticks() -> Result<()> {
+    let counts = forced_with("--set rehide=1", CALL_BOUNDARY, "again", "100 ticks")?;
+    ensure_eq!(counts["hidden"], 100);
+    Ok(())
 }
 
 fn images_of_user_mode() -> Result<()> {
@@ -197,6 +226,7 @@ fn images_of_user_mode() -> Result<()> {
         "admitted_stale",
         "admitted_upper",
         "admitted_left",
+        "admitted_longer",
         "strict_kept",
         "debugged",
         "signals",

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * signalled ROUNDS: uses AVX-512 while it is hidden. The scheduler has it get a
+ * signal with each fault, so that it is in the handler first, which makes a system
+ * call; and then it comes back to the instruction that faulted.
+ *
+ * Prints what it counted as name=number. Fails if a mask was lost, or if it does
+ * not get on.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "vectors.h"
+
+/* Others may come, by chance, but not again and again. */
+#define MOST_SIGNALS 100
+
+static volatile unsigned long signals, before;
+
+static __attribute__((target("general-regs-only"))) void on_signal(int signal)
+{
+	static const char words[] = "signalled: does not get on\n";
+	long number = SYS_getppid;
+
+	(void)signal;
+	__asm__ __volatile__("syscall" : "+a"(number) : : "rcx", "r11", "memory");
+	if (++signals - before > MOST_SIGNALS) {
+		write(STDERR_FILENO, words, sizeof(words) - 1);
+		_exit(1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : 100;
+	unsigned long hidden = 0, lost = 0;
+	struct sigaction action = { .sa_handler = on_signal };
+	uint32_t mask;
+
+	sigaction(SIGUSR1, &action, NULL);
+	for (unsigned long n = 0; n < rounds; n++) {
+		before = signals;
+		/* Nothing can be hidden while the upper halves are in use. */
+		__asm__ __volatile__("vzeroupper");
+		sched_yield();
+		hidden += !(xgetbv(0) & XCR0_AVX512);
+		__asm__ __volatile__("kxnorw %%k1, %%k1, %%k1\n\t"
+				     "kmovw %%k1, %0"
+				     : "=r"(mask));
+		lost += mask != 0xffff;
+	}
+	printf("rounds=%lu\nhidden=%lu\nsignals=%lu\nregisters_lost=%lu\n", rounds, hidden, signals,
+	       lost);
+	return lost != 0;
+}
