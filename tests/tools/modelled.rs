@@ -302,7 +302,8 @@ pub const REASONS: &[Reason] = &[
         why: "the bar is what was published for the real server; in the model there are 0.9932 if \
               moves cost nothing at all, and faults, moves and cold caches take the rest \
               ([simulator.md](simulator.md#where-avx-cores-do-not-pay-for-themselves) has the \
-              arithmetic, and why no scheduler can reach the bar there)",
+              arithmetic, and why no scheduler that moves tasks when they fault can reach the \
+              bar there)",
     },
     Reason {
         figures: &[
@@ -313,12 +314,13 @@ pub const REASONS: &[Reason] = &[
         why: "that is of an encoder beside programs that want as many CPUs (`fair-compute`): the \
               partition with the most work has two AVX cores of 20, and leaves the encoder a \
               quarter or less of what it does without AVX-512; the default policy shares CPUs by \
-              who wants them",
+              who wants them. Of the other workloads `fair-build`, `fair-pipeline` and \
+              `fair-server` are as short, `x265-parsec` is at 0.968 and `x264-nginx` at 0.993",
     },
     Reason {
         figures: &["sim.vs_best_static_balance"],
-        why: "the best is that of all partitions for this very workload, and is chosen after all \
-              of them were tried; `sim.best_static_for_all` tells how little is to be had for \
+        why: "that is of `x264-nginx`, where the best partition gives the encoder 16 CPUs of 20, \
+              which is more than its threads weigh; it is chosen after all of them were tried; `sim.best_static_for_all` tells how little is to be had for \
               every group of threads at once",
     },
 ];
