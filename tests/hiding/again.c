@@ -53,16 +53,6 @@ static __attribute__((noinline)) uint32_t set_mask_on_request(void)
 	return mask;
 }
 
-static uint32_t set_mask(void)
-{
-	uint32_t mask;
-
-	__asm__ __volatile__("kxnorw %%k1, %%k1, %%k1\n\t"
-			     "kmovw %%k1, %0"
-			     : "=r"(mask));
-	return mask;
-}
-
 /* An interrupt does not hide what is in use. */
 static int is_hidden_by_a_tick(void)
 {

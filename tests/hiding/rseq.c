@@ -22,7 +22,7 @@ static struct rseq *own_rseq(void)
 }
 
 /* Sets a mask inside the sequence, and returns what is in it at the end. */
-static uint32_t set_mask(struct rseq *rseq)
+static uint32_t set_mask_in_sequence(struct rseq *rseq)
 {
 	uint32_t mask;
 
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 		__asm__ __volatile__("vzeroupper");
 		sched_yield();
 		hidden += !(xgetbv(0) & XCR0_AVX512);
-		lost += set_mask(own_rseq()) != 0xffff;
+		lost += set_mask_in_sequence(own_rseq()) != 0xffff;
 	}
 	printf("rounds=%lu\naborts=%lu\nhidden=%lu\nregisters_lost=%lu\n", rounds, aborts, hidden,
 	       lost);

@@ -39,7 +39,6 @@ int main(int argc, char **argv)
 	unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : 100;
 	unsigned long hidden = 0, lost = 0;
 	struct sigaction action = { .sa_handler = on_signal };
-	uint32_t mask;
 
 	sigaction(SIGUSR1, &action, NULL);
 	for (unsigned long n = 0; n < rounds; n++) {
@@ -48,10 +47,7 @@ int main(int argc, char **argv)
 		__asm__ __volatile__("vzeroupper");
 		sched_yield();
 		hidden += !(xgetbv(0) & XCR0_AVX512);
-		__asm__ __volatile__("kxnorw %%k1, %%k1, %%k1\n\t"
-				     "kmovw %%k1, %0"
-				     : "=r"(mask));
-		lost += mask != 0xffff;
+		lost += set_mask() != 0xffff;
 	}
 	printf("rounds=%lu\nhidden=%lu\nsignals=%lu\nregisters_lost=%lu\n", rounds, hidden, signals,
 	       lost);

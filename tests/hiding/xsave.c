@@ -305,8 +305,7 @@ static PLAIN uint64_t put_and_hide(long what)
 
 static PLAIN void save_visible(void)
 {
-	put(&set);
-	hide(NOTHING);
+	put_and_hide(NOTHING);
 	save(0);
 }
 
@@ -314,16 +313,14 @@ static PLAIN void save_visible(void)
  * Who makes a buffer as long as CPUID said while AVX-512 was hidden, and saves when it is
  * not, writes past its end.
  */
-static void images_outgrow_what_was_asked_for(void)
+static void images_outgrow_what_was_asked_for(uint32_t visible)
 {
 	static const uint8_t untouched[64] = { [0 ... 63] = 0xa5 };
-	uint32_t hidden = size_after_hiding(CALL_BOUNDARY);
-	uint32_t visible = size_after_hiding(NOTHING);
 
 	memset(image, 0xa5, sizeof(image));
 	memset(image + 512, 0, 64); /* the header */
 	save_visible();
-	require(hidden < visible && memcmp(image + visible - 64, untouched, 64),
+	require(memcmp(image + visible - 64, untouched, 64),
 		"an image is longer than the buffer that CPUID asked for while hidden");
 	require(!memcmp(image + visible, untouched, 64), "but not than CPUID says while visible");
 	longer++;
@@ -335,6 +332,7 @@ static void detection_sees_it(void)
 	uint32_t hidden = size_after_hiding(CALL_BOUNDARY);
 
 	require(hidden < visible, "CPUID(0xd).EBX is smaller while AVX-512 is hidden");
+	images_outgrow_what_was_asked_for(visible);
 
 	/* Where CPUID faults, it is executed when all is visible, and so is XGETBV. */
 	require(size_after_hiding(CPUID_TOO) == visible && xgetbv(0) == FULL_XCR0,
@@ -463,7 +461,6 @@ int main(int argc, char **argv)
 		images_saved_twice(CALL_BOUNDARY);
 		images_saved_twice(STRICT);
 		images_without_masks();
-		images_outgrow_what_was_asked_for();
 		detection_sees_it();
 		what_a_debugger_writes_is_alive();
 		signal_frames_have_everything();

@@ -320,8 +320,9 @@ pub const REASONS: &[Reason] = &[
     Reason {
         figures: &["sim.vs_best_static_balance"],
         why: "that is of `x264-nginx`, where the best partition gives the encoder 16 CPUs of 20, \
-              which is more than its threads weigh; it is chosen after all of them were tried; `sim.best_static_for_all` tells how little is to be had for \
-              every group of threads at once",
+              which is more than its threads weigh; it is chosen after all of them were tried; \
+              `sim.best_static_for_all` tells how little is to be had for every group of threads \
+              at once",
     },
 ];
 
