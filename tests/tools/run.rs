@@ -42,20 +42,23 @@ done
 tmux -f /dev/null new-session -d -s it -x 78 -y 13 'scx_avxspec top --interval 2'
 
 moves() { sed -n 's/^se.nr_migrations *: *//p' /proc/$encryption/sched; }
+look() {
+	scx_avxspec status --json >>/tmp/status.$1
+	{ oraclectl report; echo "end of report"; } >>/tmp/oracle.$1
+}
 half() {
 	echo
 	echo "== $1"
 	oraclectl reset
 	moves >/tmp/moves.$2
-	scx_avxspec status --json >/tmp/begin.$2
+	look $2
 	for n in $(seq $((seconds / 2))); do
 		sleep 2
 		echo
 		tmux capture-pane -p -t it | sed -n '2,$ { /^q quit/d; /^$/d; p }'
+		look $2
 	done
-	scx_avxspec status --json >/tmp/end.$2
 	moves >>/tmp/moves.$2
-	oraclectl report >/tmp/oracle.$2
 }
 half "policy observe: AVX work is seen, and nothing is done about it" observe
 echo
@@ -70,7 +73,7 @@ exit $status
 "#;
 
 const HALVES: [&str; 2] = ["observe", "adaptive"];
-const KINDS: [&str; 4] = ["begin", "end", "oracle", "moves"];
+const KINDS: [&str; 3] = ["status", "oracle", "moves"];
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (cpus, seconds) = (arguments.cpus, arguments.seconds);
@@ -106,52 +109,81 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// What was counted under one policy.
 struct Half {
-    begin: Value,
-    end: Value,
-    /// By the emulator.
-    rows: Vec<Row>,
+    looks: Vec<Look>,
     /// Of the program that encrypts, from CPU to CPU.
     moves: u64,
 }
 
-impl Half {
-    fn read(outcome: &Outcome, name: &str) -> Result<Self> {
-        let json = |kind: &str| -> Result<Value> {
-            let file = outcome.file(&format!("/tmp/{kind}.{name}"))?;
-            serde_json::from_slice(&file).with_context(|| format!("status {kind}.{name}"))
-        };
-        let report = String::from_utf8(outcome.file(&format!("/tmp/oracle.{name}"))?)?;
-        let rows = census::read(&report)?.into_iter().filter(|row| row.level != "all").collect();
-        let moves = String::from_utf8(outcome.file(&format!("/tmp/moves.{name}"))?)?;
-        let moves: Vec<u64> = moves.lines().filter_map(|line| line.trim().parse().ok()).collect();
-        let [before, after] = moves[..] else { bail!("no count of moves: {moves:?}") };
-        Ok(Self { begin: json("begin")?, end: json("end")?, rows, moves: after - before })
-    }
+/// What was counted until a moment.
+struct Look {
+    /// By the scheduler.
+    status: Value,
+    /// By the emulator.
+    rows: Vec<Row>,
+}
 
-    /// How much `of` the status there was.
-    fn change(&self, of: impl Fn(&Value) -> f64) -> f64 {
-        of(&self.end) - of(&self.begin)
-    }
-
+impl Look {
     fn wide_on(&self, cpu: usize) -> u64 {
         self.rows.iter().filter(|row| row.cpu == cpu).map(|row| row.sum(&WIDE)).sum()
     }
 
-    /// On CPUs that were no AVX cores at the end.
-    fn wide_on_scalar_cpus(&self) -> u64 {
-        self.cpus(&self.end)
-            .enumerate()
-            .filter(|(_, cpu)| cpu["is_avx_core"] == false)
-            .map(|(cpu, _)| self.wide_on(cpu))
-            .sum()
+    fn cpus(&self) -> impl Iterator<Item = &Value> {
+        self.status["cpus"].as_array().into_iter().flatten()
     }
 
-    fn cpus<'a>(&self, status: &'a Value) -> impl Iterator<Item = &'a Value> + use<'a> {
-        status["cpus"].as_array().into_iter().flatten()
+    fn as_avx_cores(&self) -> Vec<f64> {
+        self.cpus().map(|cpu| number(&cpu["as_avx_core_s"])).collect()
+    }
+}
+
+impl Half {
+    fn read(outcome: &Outcome, name: &str) -> Result<Self> {
+        let file = |kind: &str| -> Result<String> {
+            Ok(String::from_utf8(outcome.file(&format!("/tmp/{kind}.{name}"))?)?)
+        };
+        let looks = serde_json::Deserializer::from_str(&file("status")?)
+            .into_iter()
+            .zip(file("oracle")?.split_terminator("end of report\n"))
+            .map(|(status, report)| {
+                let rows = census::read(report)?;
+                let rows = rows.into_iter().filter(|row| row.level != "all").collect();
+                Ok(Look { status: status.context("what the status says")?, rows })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        ensure!(looks.len() > 1, "{} looks at {name}", looks.len());
+        let moves = file("moves")?;
+        let moves: Vec<u64> = moves.lines().filter_map(|line| line.trim().parse().ok()).collect();
+        let [before, after] = moves[..] else { bail!("no count of moves: {moves:?}") };
+        Ok(Self { looks, moves: after - before })
+    }
+
+    fn begin(&self) -> &Look {
+        &self.looks[0]
+    }
+
+    fn end(&self) -> &Look {
+        &self.looks[self.looks.len() - 1]
+    }
+
+    /// How much `of` the status there was.
+    fn change(&self, of: impl Fn(&Value) -> f64) -> f64 {
+        of(&self.end().status) - of(&self.begin().status)
+    }
+
+    /// On CPUs that were no AVX cores at any time between two looks.
+    fn wide_on_scalar_cpus(&self) -> u64 {
+        let between = |pair: &[Look]| -> u64 {
+            let before = pair[0].as_avx_cores();
+            let after = pair[1].as_avx_cores();
+            let is_scalar = |cpu: &usize| before[*cpu] == after[*cpu];
+            let wide_on = |cpu| pair[1].wide_on(cpu) - pair[0].wide_on(cpu);
+            (0..after.len()).filter(is_scalar).map(wide_on).sum()
+        };
+        self.looks.windows(2).map(between).sum()
     }
 
     fn nr_cpus(&self) -> usize {
-        self.cpus(&self.end).count()
+        self.end().cpus().count()
     }
 
     fn seconds(&self) -> f64 {
@@ -159,14 +191,13 @@ impl Half {
     }
 
     fn avx_cores(&self) -> f64 {
-        let as_avx_core =
-            |status: &Value| self.cpus(status).map(|cpu| number(&cpu["as_avx_core_s"])).sum();
-        self.change(as_avx_core) / self.seconds()
+        let sum = |look: &Look| -> f64 { look.as_avx_cores().iter().sum() };
+        (sum(self.end()) - sum(self.begin())) / self.seconds()
     }
 
     /// While there were none.
     fn prospect(&self) -> String {
-        let worth = &self.end["prospect"]["modelled"];
+        let worth = &self.end().status["prospect"]["modelled"];
         let percent = |name: &str| worth[name].as_i64();
         match (percent("least_gain_percent"), percent("most_gain_percent")) {
             (Some(least), Some(most)) => format!("{least} to {most} %"),
@@ -180,7 +211,7 @@ impl Half {
             let counts = status["waits"][class]["counts"].as_array();
             counts.into_iter().flatten().map(number).collect()
         };
-        let (old, new) = (counts(&self.begin), counts(&self.end));
+        let (old, new) = (counts(&self.begin().status), counts(&self.end().status));
         let since: Vec<f64> = new.iter().zip(&old).map(|(new, old)| new - old).collect();
         let most = since.iter().sum::<f64>() * 0.99;
         let mut seen = 0.0;
@@ -188,7 +219,8 @@ impl Half {
             seen += count;
             seen >= most && seen > 0.0
         });
-        let below = bucket.map(|bucket| number(&self.end["waits"][class]["below_ns"][bucket]));
+        let below =
+            bucket.map(|bucket| number(&self.end().status["waits"][class]["below_ns"][bucket]));
         below.map_or_else(|| "none".to_owned(), |ns| format!("{:.1} ms", ns / 1e6))
     }
 }
@@ -205,7 +237,9 @@ fn table(before: &Half, after: &Half) -> String {
     };
     row("512-bit instructions on scalar CPUs", &|half| half.wide_on_scalar_cpus().to_string());
     for cpu in 0..before.nr_cpus() {
-        row(&format!("... on CPU {cpu}, whatever it is"), &|half| half.wide_on(cpu).to_string());
+        row(&format!("... on CPU {cpu}, whatever it is"), &|half| {
+            half.end().wide_on(cpu).to_string()
+        });
     }
     row("AVX cores, on average", &|half| format!("{:.1}", half.avx_cores()));
     row("moves of the program that encrypts", &|half| half.moves.to_string());
