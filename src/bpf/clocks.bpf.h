@@ -21,7 +21,6 @@
 
 /* Set by the agent before loading. */
 const volatile struct avx_clocks clocks;
-const volatile u32 nr_nodes = 1;
 
 /* As the policy and the load were at the last look. */
 bool compensates;

@@ -102,6 +102,21 @@ static void weigh_all(struct avx_demand *demand)
 	demand->other = other;
 }
 
+static u32 count_nodes_in_use(u64 now)
+{
+	u32 cpu, nr = 0;
+
+	if (nr_nodes < 2)
+		return 0;
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+		nr += place && cctx && place->node == cpu && is_node_in_use(cctx, now);
+	}
+	return nr;
+}
+
 static u32 look_at_demand(const struct avx_policy *policy)
 {
 	u64 now = scx_bpf_now();
@@ -117,6 +132,7 @@ static u32 look_at_demand(const struct avx_policy *policy)
 	seen = sum;
 	others_share = moving_average(others_share, share_of_others(&demand), AVX_WHOLE / 8);
 	weigh_all(&demand);
+	demand.nr_nodes = count_nodes_in_use(now);
 	return size_avx_set(&sizing, policy, &demand);
 }
 

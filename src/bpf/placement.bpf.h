@@ -8,9 +8,10 @@
  *
  * Mechanism. The set changes by one CPU at a time, the best of all that may be
  * added or removed, by what is known of each: a core that was begun is finished
- * first, both ways; then the node and the last level cache decide, as the policy
- * has it; then who is there; then the number, so that the answer is the same
- * every time. CPUs with low numbers are added last, since interrupts prefer them.
+ * first, both ways; then a node where AVX work begins gets its first core, or keeps
+ * its last; then the node and the last level cache decide, as the policy has it; then who is there;
+ * then the number, so that the answer is the same every time. CPUs with low numbers are added last,
+ * since interrupts prefer them.
  *
  * There is the published way too: a CPU is an AVX core from where a task on it begins
  * with AVX work, as long as there are fewer than there may be, and until nobody does any
@@ -33,6 +34,7 @@ struct avx_candidate {
 	u32 core_avx;  /* ... that are AVX cores */
 	u32 llc_avx;   /* AVX cores that share its last level cache */
 	u32 node_avx;  /* ... its node */
+	bool in_use;   /* AVX work began in its node of late */
 	bool busy;     /* somebody runs there who would have to move */
 };
 
@@ -65,10 +67,11 @@ static __always_inline bool is_half_done(u32 core_avx, u32 core_cpus)
 #define NOT_ELIGIBLE 0
 
 /* More significant first, so that one number can be compared with another. */
-static __always_inline u64 preference(bool half_done, u32 node, u32 llc, bool idle, u32 cpu)
+static __always_inline u64 preference(bool half_done, bool in_need, u32 node, u32 llc, bool idle,
+				      u32 cpu)
 {
-	return (u64)half_done << 63 | (u64)(node & 0xffff) << 40 | (u64)(llc & 0xffff) << 24 |
-	       (u64)idle << 20 | (cpu & 0xffff) << 1 | 1;
+	return (u64)half_done << 63 | (u64)in_need << 62 | (u64)(node & 0xffff) << 40 |
+	       (u64)(llc & 0xffff) << 24 | (u64)idle << 20 | (cpu & 0xffff) << 1 | 1;
 }
 
 /* Complements keep the order and turn it around. */
@@ -82,17 +85,18 @@ static __always_inline u64 preference_to_add(const struct avx_candidate *it, u64
 {
 	u32 node = placement == PLACEMENT_PACK ? it->node_avx : fewer(it->node_avx);
 
-	return preference(is_half_done(it->core_avx, it->core_cpus), node, it->llc_avx, !it->busy,
-			  it->cpu);
+	return preference(is_half_done(it->core_avx, it->core_cpus), it->in_use && !it->node_avx,
+			  node, it->llc_avx, !it->busy, it->cpu);
 }
 
 /* ... is removed from it first. */
 static __always_inline u64 preference_to_remove(const struct avx_candidate *it, u64 placement)
 {
 	u32 node = placement == PLACEMENT_PACK ? fewer(it->node_avx) : it->node_avx;
+	bool is_last = it->in_use && it->node_avx <= it->core_cpus;
 
-	return preference(is_half_done(it->core_avx, it->core_cpus), node, fewer(it->llc_avx),
-			  !it->busy, fewer(it->cpu));
+	return preference(is_half_done(it->core_avx, it->core_cpus), !is_last, node,
+			  fewer(it->llc_avx), !it->busy, fewer(it->cpu));
 }
 
 #endif /* AVXSPEC_PLACEMENT_BPF_H */

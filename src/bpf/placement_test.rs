@@ -19,6 +19,7 @@ struct Candidate {
     core_avx: u32,
     llc_avx: u32,
     node_avx: u32,
+    in_use: bool,
     busy: bool,
 }
 
@@ -40,6 +41,7 @@ struct Cpu {
     llc: u32,
     node: u32,
     usable: bool,
+    in_use: bool,
     busy: bool,
     is_avx: bool,
 }
@@ -59,7 +61,7 @@ impl Machine {
                 let core = cpu % nr_cores;
                 let llc = core / cores;
                 let node = llc / llcs;
-                Cpu { core, llc, node, usable: true, busy: false, is_avx: false }
+                Cpu { core, llc, node, usable: true, in_use: false, busy: false, is_avx: false }
             })
             .collect();
         Self { cpus, placement }
@@ -77,6 +79,7 @@ impl Machine {
             core_avx: self.count(|other| other.is_avx && other.core == cpu.core),
             llc_avx: self.count(|other| other.is_avx && other.llc == cpu.llc),
             node_avx: self.count(|other| other.is_avx && other.node == cpu.node),
+            in_use: cpu.in_use,
             busy: cpu.busy,
         }
     }
@@ -153,6 +156,24 @@ fn machines() -> impl Strategy<Value = Machine> {
             machine
         },
     )
+}
+
+/// The other nodes have none before there is one on each of these.
+#[test]
+fn each_node_in_use_gets_its_first_core_and_keeps_its_last() {
+    for placement in [PACK, SPREAD] {
+        let mut machine = Machine::new(placement, 4, 1, 4, 2);
+        machine.cpus.iter_mut().for_each(|cpu| cpu.in_use = cpu.node == 1 || cpu.node == 2);
+        let sizes = |machine: &Machine| -> Vec<u32> {
+            machine.per(|cpu| cpu.node, |cpu| cpu.is_avx).into_values().collect()
+        };
+        (0..4).for_each(|_| _ = machine.add());
+        assert_eq!(sizes(&machine), [0, 2, 2, 0]);
+        (0..4).for_each(|_| _ = machine.add());
+        assert_eq!(sizes(&machine).iter().sum::<u32>(), 8);
+        (0..4).for_each(|_| _ = machine.remove());
+        assert_eq!(sizes(&machine), [0, 2, 2, 0]);
+    }
 }
 
 proptest! {

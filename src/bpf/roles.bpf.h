@@ -115,6 +115,25 @@ static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
+/* Where AVX work began so long ago some more is to be expected. */
+#define NODE_IN_USE_NS (1000 * 1000 * 1000ULL)
+
+static bool is_node_in_use(const struct cpu_ctx *node, u64 now)
+{
+	return nr_nodes > 1 && node->node_used_at &&
+	       since(node->node_used_at, now) < NODE_IN_USE_NS;
+}
+
+/* AVX work begins on @cpu. */
+static void use_node_of(u32 cpu)
+{
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
+	struct cpu_ctx *node = place ? lookup_cpu(place->node) : NULL;
+
+	if (node)
+		node->node_used_at = scx_bpf_now();
+}
+
 /*
  * How well @cpu, which idles or not, is suited to become one of @role, which it is none
  * of. Global, so that the kernel's verifier goes through it once and not with each turn
@@ -140,6 +159,7 @@ __noinline u64 suitability(u32 cpu, u32 role, u64 placement, bool idle)
 		.core_avx = core->core_avx,
 		.llc_avx = llc->llc_avx,
 		.node_avx = node->node_avx,
+		.in_use = is_node_in_use(node, scx_bpf_now()),
 		.busy = role == ROLE_AVX ? !idle : cctx->runs_avx,
 	};
 	return role == ROLE_AVX ? preference_to_add(&it, placement)

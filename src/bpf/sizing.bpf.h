@@ -29,7 +29,9 @@
  * over a longer time.
  *
  * The first AVX core is not sized but given, to whoever runs AVX work; who hears
- * of it before does not wait for the next look: see first_need().
+ * of it before does not wait for the next look: see first_need(). On a machine of several
+ * nodes each one where AVX work begins has an AVX core of its own while as many CPUs idle
+ * anyway: to go to another node costs far more than an AVX core that is not full.
  *
  * Limits. The demand of a task that stays an AVX task for too long is counted
  * in full; that is for remigrate.bpf.h to mend.
@@ -51,6 +53,7 @@ struct avx_demand {
 	struct avx_waiting other; /* ... and others */
 	u32 nr_cpus;		  /* online, and not isolated */
 	u32 granule;		  /* CPUs of a core: siblings share a clock */
+	u32 nr_nodes;		  /* where AVX work began of late */
 };
 
 /* What sizing remembers from one look to the next. */
@@ -131,8 +134,11 @@ static __always_inline void follow_share(struct avx_sizing *sizing, const struct
 	u64 all = (u64)demand->nr_cpus * CPU_BUSY;
 	u64 known = sizing->weight ? sizing->weight : AVX_WEIGHT_NORMAL;
 
-	if (!sizing->fair)
+	if (!sizing->fair) {
 		sizing->fair = all;
+		sizing->total = all;
+	}
+	sizing->total = moving_average(sizing->total, total, weight);
 	sizing->fair = at_least_one(moving_average(
 		sizing->fair, fair_cpus(&avx, &other, known, demand->nr_cpus), weight));
 	if (demand->avx.nr)
@@ -171,6 +177,18 @@ static __always_inline bool is_too_small(const struct avx_sizing *sizing,
 	       at_most_fair(sizing, demand, demand->nr_cpus) > sizing->nr_avx;
 }
 
+/* A core for each node where AVX work began, if as many CPUs idle; or 0. */
+static __always_inline u32 one_for_each_node(const struct avx_sizing *sizing,
+					     const struct avx_demand *demand)
+{
+	u64 idle = since(sizing->total, (u64)demand->nr_cpus * CPU_BUSY);
+	u64 cpus = (u64)demand->nr_nodes * at_least_one(demand->granule);
+
+	if (demand->nr_nodes < 2 || idle < cpus * CPU_BUSY)
+		return 0;
+	return round_up_to_cores(cpus, demand);
+}
+
 /* What would do if demand were always @peak, as far as it may be had. */
 static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
 				      const struct avx_policy *policy,
@@ -178,6 +196,8 @@ static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
 {
 	u32 enough = round_up_to_cores(cpus_for(peak, policy->shrink_fill), demand);
 
+	if (enough)
+		enough = at_least(enough, one_for_each_node(sizing, demand));
 	return at_most_fair(sizing, demand, enough);
 }
 
@@ -251,7 +271,7 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 {
 	u64 sample = cpus_busy(demand->avx_ns + demand->wait_ns, demand->elapsed_ns);
 	u64 weight = AVX_WHOLE * demand->elapsed_ns / (demand->elapsed_ns + policy->window_ns);
-	u32 nr_avx = sizing->nr_avx, enough;
+	u32 nr_avx = sizing->nr_avx, enough, least;
 
 	sizing->demand = moving_average(sizing->demand, sample, weight);
 	follow_share(sizing, policy, demand);
@@ -265,6 +285,11 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 
 	if (!nr_avx && demand->avx_ns)
 		return first_need(sizing, policy, demand);
+	least = sample ? one_for_each_node(sizing, demand) : 0;
+	if (nr_avx < least) {
+		regret(sizing);
+		return least;
+	}
 	if (is_too_small(sizing, policy, demand)) {
 		u32 larger;
 

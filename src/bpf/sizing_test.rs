@@ -35,6 +35,7 @@ struct Demand {
     other: Waiting,
     nr_cpus: u32,
     granule: u32,
+    nr_nodes: u32,
 }
 
 #[repr(C)]

@@ -27,6 +27,7 @@ const volatile u32 nr_usable_cpus = 1; /* ... and not isolated */
 const volatile u32 nr_cpu_ids = 1;
 const volatile u32 cpus_per_core = 1;
 const volatile u32 nr_llcs = 1;
+const volatile u32 nr_nodes = 1;
 const volatile u32 tier = AVX_TIER_OBSERVE;
 /* Whether CPUID is hidden as well. AMD's CPUs would leave that to the kernel after a crash. */
 const volatile bool hides_cpuid = false;
@@ -120,6 +121,8 @@ struct cpu_ctx {
 	u32 core_avx;
 	u32 llc_avx;
 	u32 node_avx;
+	/* When AVX work began the last time in the node of which this is the first CPU. */
+	u64 node_used_at;
 	/* How many looks at what it does are beside AVX work yet. */
 	u32 looks_beside;
 	/* The CPUs of the cache of which this is the first one. */

@@ -127,6 +127,8 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 	watch_syscalls(p, true);
 	show(p, tctx);
 	tell(p, EVENT_BEGAN, cause, 0);
+	if (nr_nodes > 1 && policy->sizing == SIZING_CONTROLLER)
+		use_node_of(scx_bpf_task_cpu(p));
 	if (!nr_avx_cpus || follows_use(policy))
 		ensure_an_avx_core(scx_bpf_task_cpu(p));
 }

@@ -49,6 +49,27 @@ fn of(variant: &str) -> Variant {
     Variant::named(variant).unwrap()
 }
 
+/// To another socket is far: there are AVX cores on both as long as other CPUs idle.
+#[test]
+fn each_socket_has_an_avx_core_where_that_costs_nothing() {
+    let on_two_sockets = |workload| Setup {
+        model: Model::named("gold-6130").unwrap(),
+        topology: Topology::regular(2, 1, 16, 2),
+        ..named(workload, 3)
+    };
+    let low = on_two_sockets("nginx-low");
+    let [alone, default] = ["alone", "default"].map(|it| outcome(&low, &of(it)));
+    assert_eq!((default.avx_cores, default.role_changes), (4, 0));
+    let latencies = |it: &Outcome| {
+        let of = it.latency_us.as_ref().unwrap();
+        [of.p50, of.p90, of.p99, of.p999]
+    };
+    for (default, alone) in latencies(&default).into_iter().zip(latencies(&alone)) {
+        assert!(default < alone, "{default} us instead of {alone}");
+    }
+    assert_eq!(outcome(&on_two_sockets("nginx"), &of("default")).avx_cores, 2);
+}
+
 /// AVX tasks are a third of those that want to run, and so is their part of the machine.
 #[test]
 fn nobody_gets_more_than_a_share_by_avx512() {

@@ -75,6 +75,12 @@ pub const BENCHES: &[Bench] = &[
         measure: || ratio(LOW_LOAD, "default", "alone", "/latency_us/max"),
     },
     Bench {
+        name: "sim.low_load_sockets_ratio",
+        unit: "the most of all percentiles on 2 and 4 sockets, of left alone, modelled",
+        bar: Bar::AtMost(1.0),
+        measure: low_load_on_sockets,
+    },
+    Bench {
         name: "sim.step_settle_ms",
         unit: "ms, modelled",
         bar: Bar::AtMost(50.0),
@@ -522,6 +528,25 @@ fn drawn(arguments: &[&str], policy: &str, by: &str) -> Result<Vec<f64>> {
     let found = once(&[&["sweep", "draws"], arguments, &policies].concat())?;
     let [ours, theirs] = [0, 1].map(|n| numbers(&found[0]["policies"][n]["relative"]));
     Ok(ours?.into_iter().zip(theirs?).map(|(ours, theirs)| ours / theirs).collect())
+}
+
+/// The percentile for which it is the most.
+fn low_load_on_sockets() -> Result<f64> {
+    let mut most: f64 = 0.0;
+    for sockets in ["--sockets=2", "--sockets=4"] {
+        let arguments = [LOW_LOAD, &["--model=gold-6130", "--cores=16", sockets]].concat();
+        let comparison = once(&arguments)?;
+        let latency = |policy| -> Result<&serde_json::Map<String, Value>> {
+            outcome(&comparison, policy)?["latency_us"].as_object().context("no latencies")
+        };
+        let alone = latency("alone")?;
+        for (percentile, of_default) in latency("default")? {
+            let of_alone = alone.get(percentile).and_then(Value::as_f64);
+            let of_default = of_default.as_f64().context("no number")?;
+            most = most.max(of_default / of_alone.context("a percentile is missing")?);
+        }
+    }
+    Ok(most)
 }
 
 /// Over 200 draws, how long requests take at low load by how long they take where AVX-512 is left
