@@ -34,7 +34,7 @@ struct avx_candidate {
 	u32 core_avx;  /* ... that are AVX cores */
 	u32 llc_avx;   /* AVX cores that share its last level cache */
 	u32 node_avx;  /* ... its node */
-	bool in_use;   /* AVX work began in its node of late */
+	bool in_use;   /* its node is to have some, for AVX work began there of late */
 	bool busy;     /* somebody runs there who would have to move */
 };
 

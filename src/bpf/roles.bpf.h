@@ -159,7 +159,7 @@ __noinline u64 suitability(u32 cpu, u32 role, u64 placement, bool idle)
 		.core_avx = core->core_avx,
 		.llc_avx = llc->llc_avx,
 		.node_avx = node->node_avx,
-		.in_use = is_node_in_use(node, scx_bpf_now()),
+		.in_use = sizing.for_nodes && is_node_in_use(node, scx_bpf_now()),
 		.busy = role == ROLE_AVX ? !idle : cctx->runs_avx,
 	};
 	return role == ROLE_AVX ? preference_to_add(&it, placement)

@@ -71,6 +71,7 @@ struct avx_sizing {
 	u64 fair;      /* ... and of what it may have where others want CPUs */
 	u64 weight;    /* what AVX tasks counted for that waited the last time, or 0 */
 	u32 nr_avx;    /* CPUs that are AVX cores */
+	u32 for_nodes; /* ... that are to be there for each node to have some, or 0 */
 };
 
 /* So much time in so much time. */
@@ -197,7 +198,7 @@ static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
 	u32 enough = round_up_to_cores(cpus_for(peak, policy->shrink_fill), demand);
 
 	if (enough)
-		enough = at_least(enough, one_for_each_node(sizing, demand));
+		enough = at_least(enough, sizing->for_nodes);
 	return at_most_fair(sizing, demand, enough);
 }
 
@@ -271,10 +272,11 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 {
 	u64 sample = cpus_busy(demand->avx_ns + demand->wait_ns, demand->elapsed_ns);
 	u64 weight = AVX_WHOLE * demand->elapsed_ns / (demand->elapsed_ns + policy->window_ns);
-	u32 nr_avx = sizing->nr_avx, enough, least;
+	u32 nr_avx = sizing->nr_avx, enough;
 
 	sizing->demand = moving_average(sizing->demand, sample, weight);
 	follow_share(sizing, policy, demand);
+	sizing->for_nodes = one_for_each_node(sizing, demand);
 	/* Of the least work there is some: the last core goes when there is none. */
 	sample = is_idle(demand) ? 0 : at_least_one(sample);
 	sizing->peak = at_least(sizing->peak, sample);
@@ -285,10 +287,9 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 
 	if (!nr_avx && demand->avx_ns)
 		return first_need(sizing, policy, demand);
-	least = sample ? one_for_each_node(sizing, demand) : 0;
-	if (nr_avx < least) {
+	if (sample && nr_avx < sizing->for_nodes) {
 		regret(sizing);
-		return least;
+		return sizing->for_nodes;
 	}
 	if (is_too_small(sizing, policy, demand)) {
 		u32 larger;

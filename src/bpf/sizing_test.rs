@@ -54,6 +54,7 @@ struct Sizing {
     fair: u64,
     weight: u64,
     nr_avx: u32,
+    for_nodes: u32,
 }
 
 mod native {
