@@ -125,7 +125,7 @@ enum avx_sizing_method {
 
 /* Which CPUs are taken first. */
 enum avx_placement_method {
-	PLACEMENT_PACK,	     /* one for each node with AVX work, the rest on one node */
+	PLACEMENT_PACK,	     /* on one node while there is room */
 	PLACEMENT_SPREAD,    /* evenly over the nodes */
 	PLACEMENT_FIRST_USE, /* where AVX work begins, until there is none */
 };

@@ -9,9 +9,9 @@
  * Mechanism. The set changes by one CPU at a time, the best of all that may be
  * added or removed, by what is known of each: a core that was begun is finished
  * first, both ways; then a node where AVX work begins gets its first core, or keeps
- * its last; then the node and the last level cache decide, as the policy has it; then who is there;
- * then the number, so that the answer is the same every time. CPUs with low numbers are added last,
- * since interrupts prefer them.
+ * its last; then the node and the last level cache decide, as the policy has it;
+ * then who is there; then the number, so that the answer is the same every time.
+ * CPUs with low numbers are added last, since interrupts prefer them.
  *
  * There is the published way too: a CPU is an AVX core from where a task on it begins
  * with AVX work, as long as there are fewer than there may be, and until nobody does any

@@ -120,8 +120,7 @@ static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 
 static bool is_node_in_use(const struct cpu_ctx *node, u64 now)
 {
-	return nr_nodes > 1 && node->node_used_at &&
-	       since(node->node_used_at, now) < NODE_IN_USE_NS;
+	return node->node_used_at && since(node->node_used_at, now) < NODE_IN_USE_NS;
 }
 
 /* AVX work begins on @cpu. */

@@ -139,9 +139,9 @@ pub static KNOBS: &[Knob] = &[
         "placement",
         placement,
         Choice(&["pack", "spread", "first-use"]),
-        "AVX cores on one node while there is room, but where the controller sizes them first one \
-         on each node where AVX work begins; evenly over the nodes; or, as published, where AVX \
-         work begins, until there is none"
+        "AVX cores on one node while there is room, but while CPUs idle the controller has first \
+         one on each node where AVX work begins; evenly over the nodes; or, as published, where \
+         AVX work begins, until there is none"
     ),
     knob!(
         "lend-idle-cores",
