@@ -13,11 +13,11 @@
  * Mechanism. The controller counts demand in CPUs: AVX work that ran, and AVX
  * work that waited, over the time that passed, as an average over a window. It
  * grows when AVX work waits longer than the policy wants, to what the demand
- * says and by one core at least, and by more the more often in a row. It shrinks
- * when it was larger than necessary all through the dwell time: to what would have
- * been enough at the worst moment of that time, where each would have been used to no
- * more than a part. The gap between the two and the dwell time bound the number of
- * changes whatever the load does.
+ * says and by one core at least, by more the more often in a row, and by more where
+ * CPUs idle. It shrinks when it was larger than necessary all through the dwell time:
+ * to what would have been enough at the worst moment of that time, where each would
+ * have been used to no more than a part. The gap between the two and the dwell time
+ * bound the number of changes whatever the load does.
  *
  * How long to wait before cores are given back depends on how soon they are needed
  * again, which is learnt: where the set had to grow soon after it shrank, the dwell time
@@ -203,6 +203,20 @@ static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
 }
 
 /*
+ * CPUs that idle beside AVX work that waits may as well be AVX cores. Who waits counts at once
+ * then, and not when that ends; but a quarter of the idle CPUs at a time is enough, for whoever
+ * begins to run leaves another CPU to somebody else.
+ */
+static __always_inline u64 grown_by_idle(const struct avx_sizing *sizing,
+					 const struct avx_demand *demand)
+{
+	u64 idle = since(share_of(demand->total_ns, demand->elapsed_ns), demand->nr_cpus);
+	u64 wanted = share_of(demand->avx_ns, demand->elapsed_ns) + demand->avx.nr;
+
+	return at_most(wanted, sizing->nr_avx + idle / 4);
+}
+
+/*
  * In a closed system everybody waits while there are too few cores, and the
  * demand seems to be that of all tasks. So the set grows by a quarter at first,
  * and looks whether that was enough; if it was not it doubles.
@@ -216,7 +230,9 @@ static __always_inline u32 one_step_larger(const struct avx_sizing *sizing,
 	u64 step = is_again ? sizing->nr_avx : at_least_one(sizing->nr_avx / 4);
 	u64 needed = cpus_for(sizing->demand, policy->grow_fill);
 
-	needed = round_up_to_cores(at_most(needed, sizing->nr_avx + step), demand);
+	needed = at_most(needed, sizing->nr_avx + step);
+	needed = at_least(needed, grown_by_idle(sizing, demand));
+	needed = round_up_to_cores(needed, demand);
 	return at_most_fair(sizing, demand, needed);
 }
 

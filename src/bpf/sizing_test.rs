@@ -247,18 +247,22 @@ fn a_step_is_met_at_once_and_kept() {
     assert!(fall.changes <= 4);
 }
 
-/// From nothing to 30 % of the machine, and back.
+/// From nothing to 30 % of the machine, and back, however large it is.
 #[test]
 fn a_step_is_settled_within_fifty_milliseconds() {
-    let mut machine = Machine::new(policy::standard(), 20, 2);
-    machine.threads(60, SCALAR, WIDE);
-    machine.run(50 * MS);
-    let early = machine.sizing.nr_avx;
-    machine.run(SECOND);
-    assert!(early.abs_diff(machine.sizing.nr_avx) <= 2, "{early}, and then {:?}", machine.sizing);
-    machine.threads(0, SCALAR, WIDE);
-    machine.run(50 * MS);
-    assert_eq!(machine.sizing.nr_avx, 0);
+    for nr_cpus in [20, 64, 128, 512] {
+        let mut machine = Machine::new(policy::standard(), nr_cpus, 2);
+        machine.threads(3 * nr_cpus as usize, SCALAR, WIDE);
+        let rise = machine.run(50 * MS);
+        let early = machine.sizing.nr_avx;
+        machine.run(SECOND);
+        let late = machine.sizing.nr_avx;
+        assert!(early.abs_diff(late) <= nr_cpus / 10, "{early}, and then {late} of {nr_cpus}");
+        assert!(rise.largest <= 2 * late, "{rise:?}, and then {late} of {nr_cpus}");
+        machine.threads(0, SCALAR, WIDE);
+        machine.run(50 * MS);
+        assert_eq!(machine.sizing.nr_avx, 0);
+    }
 }
 
 /// Bursts that come back after 99 ms keep their core; a minute later that is not so sure any

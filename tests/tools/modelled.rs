@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use std::sync::Mutex;
+use std::thread;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
@@ -18,25 +19,31 @@ pub const BENCHES: &[Bench] = &[
         name: "sim.nginx_default",
         unit: "of scalar, modelled",
         bar: Bar::AtLeast(0.992),
-        measure: || ratio(&["run", "nginx"], "default", "off", "/work"),
+        measure: || ratio(NGINX, "default", "off", "/work"),
     },
     Bench {
         name: "sim.nginx_default_sigma",
         unit: "of the mean, modelled",
         bar: Bar::AtMost(0.002),
-        measure: deviation_over_seeds,
+        measure: || deviation_over_seeds("default"),
     },
     Bench {
         name: "sim.nginx_unmitigated",
         unit: "of scalar, modelled",
         bar: Bar::Within(0.85, 0.91),
-        measure: || ratio(&["run", "nginx"], "alone", "off", "/work"),
+        measure: || ratio(NGINX, "alone", "off", "/work"),
     },
     Bench {
         name: "sim.null_model_ratio",
         unit: "of left alone, modelled",
         bar: Bar::Within(0.99, 1.01),
         measure: null_model_ratio,
+    },
+    Bench {
+        name: "sim.null_model_latency_ratio",
+        unit: "the farthest of p50 to p999, of left alone, modelled",
+        bar: Bar::Within(0.99, 1.01),
+        measure: null_model_latency,
     },
     Bench {
         name: "sim.x264_ratio",
@@ -48,31 +55,31 @@ pub const BENCHES: &[Bench] = &[
         name: "sim.low_load_p50_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtMost(1.0),
-        measure: || ratio(LOW_LOAD, "default", "alone", "/latency_us/p50"),
+        measure: || low_load("p50"),
     },
     Bench {
         name: "sim.low_load_p90_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtMost(1.0),
-        measure: || ratio(LOW_LOAD, "default", "alone", "/latency_us/p90"),
+        measure: || low_load("p90"),
     },
     Bench {
         name: "sim.low_load_p99_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtMost(1.0),
-        measure: || ratio(LOW_LOAD, "default", "alone", "/latency_us/p99"),
+        measure: || low_load("p99"),
     },
     Bench {
         name: "sim.low_load_p999_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtMost(1.0),
-        measure: || ratio(LOW_LOAD, "default", "alone", "/latency_us/p999"),
+        measure: || low_load("p999"),
     },
     Bench {
         name: "sim.low_load_max_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtMost(1.0),
-        measure: || ratio(LOW_LOAD, "default", "alone", "/latency_us/max"),
+        measure: || low_load("max"),
     },
     Bench {
         name: "sim.low_load_sockets_ratio",
@@ -84,7 +91,13 @@ pub const BENCHES: &[Bench] = &[
         name: "sim.step_settle_ms",
         unit: "ms, modelled",
         bar: Bar::AtMost(50.0),
-        measure: step_settle_ms,
+        measure: || step_settle_ms(&[]),
+    },
+    Bench {
+        name: "sim.step_settle_sockets_ms",
+        unit: "ms, the longest on 2 and 4 sockets, modelled",
+        bar: Bar::AtMost(50.0),
+        measure: step_settle_on_sockets_ms,
     },
     Bench {
         name: "sim.vs_best_static_min",
@@ -120,13 +133,13 @@ pub const BENCHES: &[Bench] = &[
         name: "sim.nginx_published_policy",
         unit: "of scalar, modelled",
         bar: Bar::Within(0.982, 1.002),
-        measure: || ratio(&["run", "nginx"], "two-siblings", "off", "/work"),
+        measure: || ratio(NGINX, "two-siblings", "off", "/work"),
     },
     Bench {
         name: "sim.nginx_published_dynamic",
         unit: "of scalar, modelled",
         bar: Bar::Any,
-        measure: || ratio(&["run", "nginx"], "dynamic", "off", "/work"),
+        measure: || ratio(NGINX, "dynamic", "off", "/work"),
     },
     Bench {
         name: "sim.nginx_published_dynamic_changes",
@@ -147,6 +160,36 @@ pub const BENCHES: &[Bench] = &[
         measure: || of_policy("nginx", "default", "/low_cores"),
     },
     Bench {
+        name: "sim.nginx_published_dynamic_sigma",
+        unit: "of the mean, modelled",
+        bar: Bar::Any,
+        measure: || deviation_over_seeds("dynamic"),
+    },
+    Bench {
+        name: "sim.nginx_unmitigated_long_request",
+        unit: "of scalar, with 500 us for a request, modelled",
+        bar: Bar::Any,
+        measure: || ratio(&[NGINX, LONG_REQUEST].concat(), "alone", "off", "/work"),
+    },
+    Bench {
+        name: "sim.nginx_default_long_request",
+        unit: "of scalar, with 500 us for a request, modelled",
+        bar: Bar::Any,
+        measure: || ratio(&[NGINX, LONG_REQUEST].concat(), "default", "off", "/work"),
+    },
+    Bench {
+        name: "sim.nginx_unmitigated_long_hold",
+        unit: "of scalar, with a hold of 2 ms, modelled",
+        bar: Bar::Any,
+        measure: || ratio(&[NGINX, LONG_HOLD].concat(), "alone", "off", "/work"),
+    },
+    Bench {
+        name: "sim.nginx_default_long_hold",
+        unit: "of scalar, with a hold of 2 ms, modelled",
+        bar: Bar::Any,
+        measure: || ratio(&[NGINX, LONG_HOLD].concat(), "default", "off", "/work"),
+    },
+    Bench {
         name: "sim.role_changes_10s",
         unit: "in 10 s after 30 s, modelled",
         bar: Bar::AtMost(1.0),
@@ -163,6 +206,42 @@ pub const BENCHES: &[Bench] = &[
         unit: "of scalar, modelled",
         bar: Bar::AtLeast(0.992),
         measure: || Ok(low(&drawn(&["nginx"], "default", "off")?)),
+    },
+    Bench {
+        name: "sim.draws_nginx_default_sigma_p95",
+        unit: "of the mean, modelled",
+        bar: Bar::AtMost(0.002),
+        measure: || Ok(high(&drawn_deviations()?)),
+    },
+    Bench {
+        name: "sim.draws_nginx_unmitigated_median",
+        unit: "of scalar, modelled",
+        bar: Bar::Within(0.85, 0.91),
+        measure: || Ok(median(&drawn(&["nginx"], "alone", "off")?)),
+    },
+    Bench {
+        name: "sim.draws_nginx_unmitigated_p5",
+        unit: "of scalar, modelled",
+        bar: Bar::Within(0.85, 0.91),
+        measure: || Ok(low(&drawn(&["nginx"], "alone", "off")?)),
+    },
+    Bench {
+        name: "sim.draws_nginx_published_policy_median",
+        unit: "of scalar, modelled",
+        bar: Bar::Within(0.982, 1.002),
+        measure: || Ok(median(&drawn(&["nginx"], "two-siblings", "off")?)),
+    },
+    Bench {
+        name: "sim.draws_nginx_published_policy_p5",
+        unit: "of scalar, modelled",
+        bar: Bar::Within(0.982, 1.002),
+        measure: || Ok(low(&drawn(&["nginx"], "two-siblings", "off")?)),
+    },
+    Bench {
+        name: "sim.draws_role_changes_10s_p95",
+        unit: "in 10 s after 10 s, modelled",
+        bar: Bar::AtMost(1.0),
+        measure: || Ok(high(&drawn_role_changes()?)),
     },
     Bench {
         name: "sim.draws_null_model_median",
@@ -335,6 +414,18 @@ pub const REASONS: &[Reason] = &[
 /// Long enough for all percentiles.
 const LOW_LOAD_SECONDS: &str = "--seconds=20";
 const LOW_LOAD: &[&str] = &["run", "nginx-low", LOW_LOAD_SECONDS];
+const PERCENTILES: [&str; 5] = ["p50", "p90", "p99", "p999", "max"];
+
+const NGINX: &[&str] = &["run", "nginx"];
+
+/// What Intel's manual says, which is far more than what was measured.
+const LONG_REQUEST: &[&str] = &["--scale=request=55.56"];
+const LONG_HOLD: &[&str] = &["--scale=hold=2.985"];
+
+const LARGE_MACHINES: [&[&str]; 2] = [
+    &["--model=gold-6130", "--cores=16", "--sockets=2"],
+    &["--model=gold-6130", "--cores=16", "--sockets=4"],
+];
 
 /// Workloads that are to be done as fast as can be.
 const FULL_LOAD: [&str; 6] =
@@ -429,26 +520,54 @@ fn most(all: Vec<f64>) -> f64 {
     all.into_iter().map(f64::abs).fold(0.0, f64::max)
 }
 
-/// Of the work done in a second, as chance has it.
-fn deviation_over_seeds() -> Result<f64> {
-    let mut works = Vec::new();
-    for seed in 1..=20 {
-        let seed = format!("--seed={seed}");
-        let found = sim(&["run", "nginx", "--policy=default", &seed])?;
-        let work = outcome(&found, "default")?["work"].as_f64().context("nothing was done")?;
-        works.push(work);
-    }
-    let nr = works.len() as f64;
-    let mean = works.iter().sum::<f64>() / nr;
-    let variance = works.iter().map(|work| (work - mean).powi(2)).sum::<f64>() / (nr - 1.0);
-    Ok(variance.sqrt() / mean)
+/// Of the work that the server gets done under a policy, as chance has it.
+fn deviation_over_seeds(policy: &str) -> Result<f64> {
+    let runs: Vec<Vec<String>> = (1..=20).map(|seed| nginx_with(seed, &[])).collect();
+    deviation(&of_runs(policy, &runs, work)?)
+}
+
+fn nginx_with(seed: u16, scales: &[String]) -> Vec<String> {
+    let run = ["run".to_owned(), "nginx".to_owned(), format!("--seed={seed}")];
+    run.into_iter().chain(scales.iter().map(|scale| format!("--scale={scale}"))).collect()
+}
+
+fn work(outcome: &Value) -> Result<f64> {
+    outcome["work"].as_f64().context("nothing was done")
+}
+
+/// Of the mean.
+fn deviation(numbers: &[f64]) -> Result<f64> {
+    ensure!(numbers.len() > 1, "one number does not deviate");
+    let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+    let squares: f64 = numbers.iter().map(|it| (it - mean).powi(2)).sum();
+    Ok((squares / (numbers.len() - 1) as f64).sqrt() / mean)
+}
+
+/// In each of the draws, by so many seeds.
+fn drawn_deviations() -> Result<Vec<f64>> {
+    const SEEDS: u16 = 10;
+    let draws = draws()?;
+    let runs: Vec<Vec<String>> =
+        draws.iter().flat_map(|scales| (1..=SEEDS).map(|seed| nginx_with(seed, scales))).collect();
+    of_runs("default", &runs, work)?.chunks(SEEDS.into()).map(deviation).collect()
+}
+
+/// What is multiplied by what in each of them.
+fn draws() -> Result<Vec<Vec<String>>> {
+    let found = once(&["sweep", "draws", "nginx", "--policy=default", "--policy=off"])?;
+    let factors = found[0]["factors"].as_array().context("there are no draws")?;
+    factors.iter().map(|it| Ok(serde_json::from_value(it.clone())?)).collect()
 }
 
 /// The longest after any step of the load.
-fn step_settle_ms() -> Result<f64> {
-    let comparison = sim(&["run", "steps"])?;
+fn step_settle_ms(machine: &[&str]) -> Result<f64> {
+    let comparison = sim(&[&["run", "steps", "--policy=default"], machine].concat())?;
     let times = numbers(&outcome(&comparison, "default")?["settle_ms"])?;
     times.into_iter().max_by(f64::total_cmp).context("no step was seen")
+}
+
+fn step_settle_on_sockets_ms() -> Result<f64> {
+    LARGE_MACHINES.iter().map(|machine| step_settle_ms(machine)).collect::<Result<_>>().map(most)
 }
 
 /// Of all workloads the one where the default policy is the farthest from it.
@@ -478,6 +597,14 @@ fn null_model_ratio() -> Result<f64> {
     farthest(ratios.into_iter().collect::<Result<_>>()?)
 }
 
+fn null_model_latency() -> Result<f64> {
+    // The longest of all is one request, which may be of the second in which a program is tried.
+    let percentiles = || PERCENTILES.into_iter().filter(|percentile| *percentile != "max");
+    let all = NULL_MODELS.iter().flat_map(|model| percentiles().map(move |it| (model, it)));
+    let ratios = all.map(|(model, percentile)| low_load_on(&[model], percentile));
+    farthest(ratios.collect::<Result<_>>()?)
+}
+
 fn farthest_of_null_models(of: fn(&[f64]) -> f64) -> Result<f64> {
     // As long as without draws: each program is tried for a second before it is left alone.
     let ratio = |model| {
@@ -498,19 +625,51 @@ fn least(ratios: Vec<f64>) -> Result<f64> {
     ratios.into_iter().min_by(f64::total_cmp).context("nothing was tried")
 }
 
-/// How often a CPU changes its role once the policy has learnt what there is to learn, under any
-/// full load.
+/// How often CPUs change their roles once the policy has learnt what there is to learn, under any
+/// load that does not change itself.
 fn role_changes() -> Result<f64> {
-    let mut most = 0.0;
-    for workload in FULL_LOAD {
-        let found = sim(&["run", workload, "--policy=default", "--seconds=40"])?;
-        let course = outcome(&found, "default")?["role_changes_over_time"].as_array().cloned();
-        let course = course.context("changes are not counted")?;
-        let is_early = |it: &&Value| it[0].as_f64().is_some_and(|ms| ms < 30_000.0);
-        let nr = |it: Option<&Value>| it.and_then(|it| it[1].as_f64()).context("none are counted");
-        most = f64::max(most, nr(course.last())? - nr(course.iter().rfind(is_early))?);
-    }
-    Ok(most)
+    let steady = FULL_LOAD.iter().chain(&OTHER_LOAD).filter(|name| **name != "steps");
+    let run = |name: &&str| vec!["run".to_owned(), name.to_string(), "--seconds=40".to_owned()];
+    let runs: Vec<_> = steady.map(run).collect();
+    of_runs("default", &runs, |it| changes_after(it, 30_000.0)).map(most)
+}
+
+/// In each of the draws, from the tenth second on, of two workloads that have to be learnt.
+fn drawn_role_changes() -> Result<Vec<f64>> {
+    let of = |workload: &str| -> Result<Vec<f64>> {
+        let run = |scales: Vec<String>| -> Vec<String> {
+            let scales = scales.into_iter().map(|scale| format!("--scale={scale}"));
+            ["run", workload, "--seconds=20"].map(str::to_owned).into_iter().chain(scales).collect()
+        };
+        let runs: Vec<_> = draws()?.into_iter().map(run).collect();
+        of_runs("default", &runs, |it| changes_after(it, 10_000.0))
+    };
+    let [one, other] = [of("x264-nginx")?, of("x265-parsec")?];
+    Ok(one.into_iter().zip(other).map(|(one, other)| one.max(other)).collect())
+}
+
+fn changes_after(outcome: &Value, ms: f64) -> Result<f64> {
+    let course = outcome["role_changes_over_time"].as_array().context("they are not counted")?;
+    let is_early = |it: &&Value| it[0].as_f64().is_some_and(|at| at < ms);
+    let nr = |it: Option<&Value>| it.and_then(|it| it[1].as_f64()).context("none are counted");
+    Ok(nr(course.last())? - nr(course.iter().rfind(is_early))?)
+}
+
+/// What comes of a policy in each of these runs, as many at a time as there are CPUs.
+fn of_runs(policy: &str, runs: &[Vec<String>], of: fn(&Value) -> Result<f64>) -> Result<Vec<f64>> {
+    let policy_argument = format!("--policy={policy}");
+    let one = |run: &Vec<String>| {
+        let arguments = run.iter().chain([&policy_argument]).map(String::as_str);
+        of(outcome(&sim(&arguments.collect::<Vec<_>>())?, policy)?)
+    };
+    let one_by_one = |runs: &[Vec<String>]| runs.iter().map(one).collect::<Result<Vec<f64>>>();
+    let cpus = thread::available_parallelism()?.get();
+    thread::scope(|scope| {
+        let parts = runs.chunks(runs.len().div_ceil(cpus));
+        let begun: Vec<_> = parts.map(|part| scope.spawn(|| one_by_one(part))).collect();
+        let ended = begun.into_iter().map(|it| it.join().map_err(|_| anyhow!("a run failed"))?);
+        Ok(ended.collect::<Result<Vec<_>>>()?.concat())
+    })
 }
 
 /// What a policy comes to with a workload.
@@ -530,23 +689,26 @@ fn drawn(arguments: &[&str], policy: &str, by: &str) -> Result<Vec<f64>> {
     Ok(ours?.into_iter().zip(theirs?).map(|(ours, theirs)| ours / theirs).collect())
 }
 
+/// How long requests take, by how long they take where AVX-512 is left alone.
+fn low_load_on(machine: &[&str], percentile: &str) -> Result<f64> {
+    let comparison = once(&[LOW_LOAD, machine].concat())?;
+    let of = |policy| -> Result<f64> {
+        let latency = outcome(&comparison, policy)?["latency_us"][percentile].as_f64();
+        latency.with_context(|| format!("{policy} has no {percentile}"))
+    };
+    Ok(of("default")? / of("alone")?)
+}
+
+fn low_load(percentile: &str) -> Result<f64> {
+    low_load_on(&[], percentile)
+}
+
 /// The percentile for which it is the most.
 fn low_load_on_sockets() -> Result<f64> {
-    let mut most: f64 = 0.0;
-    for sockets in ["--sockets=2", "--sockets=4"] {
-        let arguments = [LOW_LOAD, &["--model=gold-6130", "--cores=16", sockets]].concat();
-        let comparison = once(&arguments)?;
-        let latency = |policy| -> Result<&serde_json::Map<String, Value>> {
-            outcome(&comparison, policy)?["latency_us"].as_object().context("no latencies")
-        };
-        let alone = latency("alone")?;
-        for (percentile, of_default) in latency("default")? {
-            let of_alone = alone.get(percentile).and_then(Value::as_f64);
-            let of_default = of_default.as_f64().context("no number")?;
-            most = most.max(of_default / of_alone.context("a percentile is missing")?);
-        }
-    }
-    Ok(most)
+    let all = LARGE_MACHINES.iter().flat_map(|machine| PERCENTILES.map(|it| (machine, it)));
+    all.map(|(machine, percentile)| low_load_on(machine, percentile))
+        .collect::<Result<_>>()
+        .map(most)
 }
 
 /// Over 200 draws, how long requests take at low load by how long they take where AVX-512 is left
@@ -561,11 +723,11 @@ fn slowest_percentile(of: fn(&[f64]) -> f64) -> Result<f64> {
         let ratio = |it: &Value| it[percentile].as_f64();
         latencies.iter().map(|it| ratio(it).context("a percentile is missing")).collect()
     };
-    let mut most = 0.0;
-    for percentile in ["p50", "p90", "p99", "p999", "max"] {
-        most = f64::max(most, of(&ratios(percentile)?));
-    }
-    Ok(most)
+    PERCENTILES
+        .iter()
+        .map(|percentile| Ok(of(&ratios(percentile)?)))
+        .collect::<Result<_>>()
+        .map(most)
 }
 
 fn drawn_settle_ms() -> Result<Vec<f64>> {
