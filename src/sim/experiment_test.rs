@@ -208,6 +208,22 @@ fn avx_cores_come_and_go_with_the_avx_share() {
     assert!(timeline.cores.iter().all(|core| core.roles.starts_with('-')));
 }
 
+/// Each move takes little there, but gains nothing. The scheduler takes the clock of an Ice Lake to
+/// be lowered by 28 of 1024 parts.
+#[test]
+fn a_server_at_low_load_is_left_alone_where_clocks_stay() {
+    let mut setup = named("nginx-low", 10);
+    setup.model = Model::named("ice-lake").unwrap();
+    let policy = policy::on_cpu(&policy::standard(), 28);
+    let p50 = |variant| {
+        let variant = of(variant);
+        let policy = policy::turned(policy, &variant.settings).unwrap();
+        run(&setup, &variant, &policy).unwrap().latency_us.unwrap().p50
+    };
+    let [ours, alone] = ["default", "alone"].map(p50);
+    assert!((0.99..1.01).contains(&(ours / alone)), "{ours}, and {alone} if left alone");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_outcome() {
     for name in ["nginx-low", "x265-parsec", "x265-build"] {
