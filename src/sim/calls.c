@@ -45,6 +45,11 @@ void sim_end_call(struct sim_call before)
 	present_call = before;
 }
 
+struct sim_call sim_present_call(void)
+{
+	return present_call;
+}
+
 bool sim_is_within(enum sim_callback callback)
 {
 	return present_call.callback == callback;

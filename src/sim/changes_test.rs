@@ -118,10 +118,19 @@ fn who_waits_for_the_longest_is_told_by_its_name() {
         engine.run_for(5 * MS).unwrap();
         engine.take_cpu(0, 100 * SECOND);
         engine.run_for(29 * SECOND).unwrap();
-        engine.run_for(2 * SECOND).unwrap_err().to_string()
+        let complaint = engine.run_for(40 * SECOND).unwrap_err().to_string();
+        // At once, and not when it was to stop.
+        assert!(engine.now() < 32 * SECOND, "{}", engine.now());
+        complaint
     };
-    assert_eq!(complaint(|n| n), "thread 1 of \"sleeper\" waits for more than 30 s");
-    assert_eq!(complaint(|n| 8 - n), "thread 8 of \"sleeper\" waits for more than 30 s");
+    let of = |thread| format!(": thread {thread} of sleeper waits for more than 30000 ms, since ");
+    let (first, last) = (complaint(|n| n), complaint(|n| 8 - n));
+    assert!(first.contains(&of(1)) && last.contains(&of(8)), "{first}, {last}");
+    let begun = "in the watchdog: thread 1 of sleeper waits for more than 30000 ms, since ";
+    let (noticed, since) = first.split_once(&format!(", {begun}")).unwrap();
+    let ms = |text: &str| text.strip_suffix(" ms").unwrap().parse::<f64>().unwrap();
+    let waited = ms(noticed) - ms(since);
+    assert!((waited - 30_000.000_001).abs() < 1e-7, "{first}");
 }
 
 #[test]

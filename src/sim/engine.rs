@@ -8,10 +8,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::caches::{self, Caches, Footprint, Timing};
 use super::channels::{Channel, Channels};
+use super::failure::{Occasion, WATCHDOG_NS};
 use super::kernel::{BEGIN_NS, Code, Kernel, Task};
 use super::machine::Place;
 use super::model::Kind;
@@ -40,9 +41,6 @@ pub const COSTS: Costs = Costs {
     caches: caches::SKYLAKE,
 };
 
-/// The kernel's watchdog would not let a task wait for longer.
-const WAIT_MAX_S: u64 = 30;
-
 /// Less than this is due to rounding.
 pub(super) const ALMOST_NOTHING: f64 = 1e-3;
 
@@ -67,11 +65,12 @@ pub(super) enum Event {
     /// The scheduler goes, and is loaded again.
     Eject,
     Load,
+    Watchdog,
 }
 
 pub(super) struct Thread {
     /// In the order in which they began.
-    number: u64,
+    pub(super) number: u64,
     pub(super) program: Box<dyn Program>,
     pub(super) step: Option<Step>,
     /// Of the step, and of what the kernel does before it goes on.
@@ -115,6 +114,8 @@ struct Cpu {
     rate: f64,
     loses: f64,
     running: Option<Task>,
+    /// The number of that thread.
+    thread: u64,
     /// As the hardware was told.
     waits: bool,
     done: Work,
@@ -141,6 +142,7 @@ pub struct Engine<H> {
     pub(super) given: f64,
     /// What the next sample of code is drawn from.
     dice: u64,
+    pub(super) occasion: Occasion,
 }
 
 impl<H: Hardware> Engine<H> {
@@ -164,12 +166,14 @@ impl<H: Hardware> Engine<H> {
             past_ran: 0,
             given: 0.0,
             dice: 1,
+            occasion: Occasion::Outside,
         };
         for cpu in 0..nr_cpus {
             // Not all at once, as on a machine.
             let phase = costs.tick_every * u64::from(cpu) / u64::from(nr_cpus);
             engine.at(BEGIN_NS + costs.tick_every + phase, Event::Tick(cpu));
         }
+        engine.at(BEGIN_NS + WATCHDOG_NS, Event::Watchdog);
         engine
     }
 
@@ -291,24 +295,34 @@ impl<H: Hardware> Engine<H> {
     /// Goes on for so long.
     pub fn run_for(&mut self, ns: u64) -> Result<()> {
         let end = self.now + ns;
+        // What was done since the last call.
+        self.check()?;
         while let Some(next) = self.next_time().filter(|next| *next <= end) {
             self.go_to(next);
             if self.kernel.next_timer().is_some_and(|at| at <= self.now) {
+                self.occasion = Occasion::Timers;
                 self.kernel.run_timers();
                 self.settle_resched(None);
             } else if let Some(event) = self.pop_due() {
-                self.happen(event)?;
+                self.occasion = self.occasion_of(event);
+                let outcome = self.happen(event);
+                if let Err(error) = outcome {
+                    return Err(self.failed(&format!("{error:#}")));
+                }
             }
-            self.kernel.check()?;
+            self.check()?;
         }
         self.go_to(end);
-        match self.waits_longest() {
-            Some((it, since)) if self.now - since > WAIT_MAX_S * 1_000_000_000 => bail!(
-                "thread {} of {:?} waits for more than {WAIT_MAX_S} s",
-                it.number,
-                it.program.name()
-            ),
-            _ => Ok(()),
+        self.occasion = Occasion::Outside;
+        Ok(())
+    }
+
+    fn occasion_of(&self, event: Event) -> Occasion {
+        match event {
+            Event::Done { cpu, .. } => {
+                Occasion::EndOfWork { cpu, thread: self.cpus[cpu as usize].thread }
+            }
+            _ => Occasion::Event(event),
         }
     }
 
@@ -322,19 +336,6 @@ impl<H: Hardware> Engine<H> {
     fn next_time(&self) -> Option<u64> {
         let event = self.events.peek().map(|Reverse((at, ..))| *at);
         [event, self.kernel.next_timer(), self.hardware.next_change()].into_iter().flatten().min()
-    }
-
-    /// For how long a task waits for a CPU.
-    pub fn longest_wait(&self) -> u64 {
-        self.waits_longest().map_or(0, |(_, since)| self.now - since)
-    }
-
-    /// Who it is, and since when.
-    fn waits_longest(&self) -> Option<(&Thread, u64)> {
-        let threads = self.threads.iter();
-        let waiting = threads.filter_map(|(task, it)| Some((it, self.kernel.waits_since(*task)?)));
-        // Where tasks are in memory is chance.
-        waiting.min_by_key(|(it, since)| (*since, it.number))
     }
 
     fn go_to(&mut self, time: u64) {
@@ -377,6 +378,7 @@ impl<H: Hardware> Engine<H> {
             Event::Give(cpu) => self.give_cpu(cpu),
             Event::Eject => self.eject(),
             Event::Load => self.load()?,
+            Event::Watchdog => self.watch_waits()?,
         }
         Ok(())
     }
@@ -433,6 +435,7 @@ impl<H: Hardware> Engine<H> {
         self.cpus[cpu as usize].running = task;
         if let Some(thread) = task.and_then(|task| self.threads.get_mut(&task)) {
             thread.kernel_left += self.costs.switch;
+            self.cpus[cpu as usize].thread = thread.number;
         }
         self.fetch(cpu);
         self.execute(cpu);

@@ -67,6 +67,7 @@ void sim_timers_forget(void);
 /* calls.c */
 struct sim_call sim_begin_call(enum sim_callback callback, struct sim_task *task);
 void sim_end_call(struct sim_call before);
+struct sim_call sim_present_call(void);
 bool sim_is_within(enum sim_callback callback);
 bool sim_is_placing(const struct sim_task *task);
 void sim_check_held(void);

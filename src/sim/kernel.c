@@ -20,23 +20,27 @@ struct sim_cpu sim_cpus[SIM_CPUS_MAX];
 u32 sim_nr_cpus;
 u32 sim_this_cpu;
 static u64 now_ns;
-static char error[256];
+static struct sim_failure failure;
 
 void sim_fail(const char *format, ...)
 {
+	struct sim_call call = sim_present_call();
 	va_list args;
 
-	if (error[0])
+	if (failure.rule[0])
 		return;
 	va_start(args, format);
-	vsnprintf(error, sizeof(error), format, args);
+	vsnprintf(failure.rule, sizeof(failure.rule), format, args);
 	va_end(args);
+	failure.at = now_ns;
+	failure.callback = call.callback;
+	failure.pid = call.task ? call.task->t.pid : 0;
 }
 
-const char *sim_error(void)
+const struct sim_failure *sim_failure(void)
 {
 	sim_check_held();
-	return error[0] ? error : NULL;
+	return failure.rule[0] ? &failure : NULL;
 }
 
 void sim_set_time(u64 now)
@@ -93,7 +97,7 @@ void sim_reset(u32 number, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 	sim_nr_cpus = number;
 	sim_this_cpu = 0;
 	now_ns = 1000 * 1000 * 1000;
-	error[0] = 0;
+	failure = (struct sim_failure){};
 	sim_queues_reset();
 	sim_idle_reset();
 	sim_masks_reset();

@@ -90,8 +90,6 @@ bool sim_is_attached(void);
 void sim_tell_tick(void);
 void sim_tell_switch(struct task_struct *prev);
 void sim_set_policy(const struct avx_policy_in_force *policy);
-const char *sim_error(void);
-
 /* The first ones are noted, of which task they were, in their order. */
 enum sim_callback {
 	SIM_SELECT_CPU,
@@ -107,6 +105,17 @@ struct sim_call {
 	struct sim_task *task;
 	u32 callback;
 };
+
+/* The first rule that was broken: when, and in which callback for which task. */
+struct sim_failure {
+	char rule[256];
+	u64 at;
+	u32 callback;
+	s32 pid; /* or 0 */
+};
+
+/* NULL if none was. */
+const struct sim_failure *sim_failure(void);
 
 void sim_note_calls(void);
 u32 sim_noted_calls(const struct sim_call **calls);

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
 
+use super::failure::Failure;
 use crate::bpf::intf::{
     avx_clocks, avx_cpu_stats, avx_event, avx_policy_in_force, avx_tier, avx_topology,
 };
@@ -26,16 +27,26 @@ struct SimCall {
     callback: u32,
 }
 
+/// As kernel.h has it.
+#[repr(C)]
+struct SimFailure {
+    rule: [c_char; 256],
+    at: u64,
+    callback: u32,
+    pid: i32,
+}
+
 /// In the order of enum sim_callback.
-const CALLBACKS: [&str; 5] = ["select_cpu", "enqueue", "dispatch", "running", "disable"];
+const CALLBACKS: [&str; 6] =
+    ["select_cpu", "enqueue", "dispatch", "running", "disable", "cpu_release"];
 
 /// The words of a mask of CPUs.
 pub const MASK_WORDS: usize = 16;
 
 mod native {
     use super::{
-        MASK_WORDS, Opaque, SimCall, avx_clocks, avx_cpu_stats, avx_event, avx_policy_in_force,
-        avx_topology, c_char,
+        MASK_WORDS, Opaque, SimCall, SimFailure, avx_clocks, avx_cpu_stats, avx_event,
+        avx_policy_in_force, avx_topology,
     };
 
     unsafe extern "C" {
@@ -60,7 +71,7 @@ mod native {
         ) -> i32;
         pub fn sim_is_attached() -> bool;
         pub fn sim_set_policy(policy: *const avx_policy_in_force);
-        pub fn sim_error() -> *const c_char;
+        pub fn sim_failure() -> *const SimFailure;
         pub fn sim_note_calls();
         pub fn sim_noted_calls(calls: *mut *const SimCall) -> u32;
         pub fn sim_set_time(now: u64);
@@ -229,14 +240,24 @@ impl Kernel {
     }
 
     /// What the kernel would have ejected the scheduler for.
-    pub fn check(&self) -> Result<()> {
-        // SAFETY: the text, if there is one, ends with a zero and stays where it is.
+    pub fn failure(&self) -> Option<Failure> {
+        // SAFETY: what is there, if anything is, stays there, and its text ends with a zero.
         unsafe {
-            let error = native::sim_error();
-            if error.is_null() {
-                return Ok(());
-            }
-            bail!("{}", CStr::from_ptr(error).to_string_lossy())
+            let failure = native::sim_failure().as_ref()?;
+            Some(Failure {
+                at: failure.at,
+                occasion: None,
+                callback: CALLBACKS.get(failure.callback as usize).copied(),
+                task: (failure.pid > 0).then_some(failure.pid),
+                what: CStr::from_ptr(failure.rule.as_ptr()).to_string_lossy().into_owned(),
+            })
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.failure() {
+            Some(failure) => bail!("{failure}"),
+            None => Ok(()),
         }
     }
 

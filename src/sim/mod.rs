@@ -12,6 +12,7 @@ mod clock;
 pub mod comparison;
 pub mod engine;
 pub mod experiment;
+mod failure;
 mod hardware;
 mod kernel;
 pub mod machine;

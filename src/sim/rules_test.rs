@@ -4,8 +4,9 @@
 use super::engine::Engine;
 use super::engine_test::{forever, machine};
 use super::hardware::Steady;
-use super::kernel::Task;
-use super::program::Step;
+use super::kernel::{BEGIN_NS, Task};
+use super::model::Kind;
+use super::program::{Program, Step};
 use crate::bpf::intf::avx_tier_AVX_TIER_OBSERVE;
 
 const MS: u64 = 1_000_000;
@@ -85,11 +86,81 @@ fn create_queue() {
     assert_eq!(unsafe { native::scx_bpf_create_dsq(QUEUE, -1) }, 0);
 }
 
-/// What is said of what a scheduler does.
-fn complaint(act: impl FnOnce(Task, Task)) -> String {
+/// All that is said of what a scheduler does.
+fn whole_complaint(act: impl FnOnce(Task, Task)) -> String {
     let (mut engine, [task, other]) = sleepers();
     act(task, other);
     engine.run_for(2 * MS).unwrap_err().to_string()
+}
+
+/// Without when that was.
+fn complaint(act: impl FnOnce(Task, Task)) -> String {
+    let whole = whole_complaint(act);
+    let (when, what) = whole.split_once(": ").unwrap();
+    assert!(["0.5", "1.0"].iter().any(|ms| when.starts_with(ms)), "{when}");
+    what.to_owned()
+}
+
+#[test]
+fn a_broken_rule_is_told_with_the_callback() {
+    let whole = whole_complaint(|task, other| {
+        insert(task, LOCAL);
+        insert(task, LOCAL);
+        // Only the first one counts.
+        insert(other, QUEUE);
+    });
+    let expected =
+        "0.500000 ms, between two events, in enqueue() of task 1: task 1 is inserted twice";
+    assert_eq!(whole, expected);
+}
+
+/// A program that breaks a rule when it goes on.
+struct Breaks(u32);
+
+impl Program for Breaks {
+    fn next(&mut self, _now: u64) -> Step {
+        self.0 += 1;
+        if self.0 == 3 {
+            // SAFETY: there is no such CPU, of which a note is made.
+            unsafe { native::scx_bpf_kick_cpu(9, 0) }
+        }
+        Step::Work(Kind::Scalar, 2e5)
+    }
+
+    fn name(&self) -> &str {
+        "vandal"
+    }
+}
+
+/// To the nanosecond, even if that is long before the run was to stop.
+#[test]
+fn a_broken_rule_is_told_with_its_event() {
+    let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    engine.spawn(forever(&[Step::Sleep(100 * MS)]), 100);
+    engine.spawn(Box::new(Breaks(0)), 100);
+    let complaint = engine.run_for(50 * MS).unwrap_err().to_string();
+    let expected = format!(
+        "{:.6} ms, at the end of work of thread 2 of vandal on CPU 0: \
+         CPU 9, which there is not, is kicked",
+        (engine.now() - BEGIN_NS) as f64 / 1e6
+    );
+    assert_eq!(complaint, expected);
+    assert!(engine.now() < BEGIN_NS + MS, "{complaint}");
+}
+
+/// ... or with what was done between two events, whatever was done after it.
+#[test]
+fn a_broken_rule_is_told_with_the_change() {
+    let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let task = engine.spawn(Box::new(Breaks(9)), 100);
+    engine.run_for(MS).unwrap();
+    engine.set_online(1, false);
+    // SAFETY: as above.
+    unsafe { native::scx_bpf_kick_cpu(9, 0) };
+    engine.weigh(task, 300);
+    let complaint = engine.run_for(MS).unwrap_err().to_string();
+    let expected = "1.000000 ms, as CPU 1 goes offline: CPU 9, which there is not, is kicked";
+    assert_eq!(complaint, expected);
 }
 
 #[test]
