@@ -59,6 +59,7 @@ mod native {
         pub safe fn avx_clock_advance(clock: u64, started: u64, overdue: bool) -> u64;
         pub safe fn avx_lasting_weight(weight: u64, just_woken: bool) -> u64;
         pub safe fn avx_due_of(vtime: u64, clock: u64, now: u64, weight: u64, load: &Load) -> Due;
+        pub safe fn avx_due_since(due: Due, since: u64) -> Due;
         pub safe fn avx_queue_of(cpu: u32, kind: u32) -> u64;
         pub safe fn avx_choose_next(prev: i64, shared: i64, avx: i64, private: i64) -> u32;
         pub safe fn avx_only_choice(shared: u64, avx: u64, private: u64) -> u32;
@@ -151,6 +152,17 @@ proptest! {
         let wait = ahead(now, due.at);
         prop_assert!(wait >= -(SLICE_MAX as i64) && wait <= WAIT_MAX as i64, "wait {}", wait);
         prop_assert!(!due.overdue || wait == WAIT_MAX as i64);
+    }
+
+    #[test]
+    fn who_is_queued_anew_is_not_due_later_than_the_longest_wait(
+        since: u64, waited in 0..2 * WAIT_MAX, wait in -(SLICE_MAX as i64)..=WAIT_MAX as i64,
+    ) {
+        let at = since.wrapping_add(waited).wrapping_add_signed(wait);
+        let due = avx_due_since(Due { at, overdue: false }, since);
+        let longest = WAIT_MAX as i64;
+        prop_assert_eq!(ahead(since, due.at), ahead(since, at).min(longest));
+        prop_assert_eq!(due.overdue, ahead(since, at) > longest);
     }
 
     #[test]

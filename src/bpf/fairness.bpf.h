@@ -15,7 +15,7 @@
  * is the task's lag. Queues are sorted by a time on the wall: a task is due
  * when the clock will have reached its virtual time, estimated from the
  * weight that competes for the CPUs, and in no case later than
- * AVX_WAIT_MAX_NS from now. An estimate that is off is not lost: what a task
+ * AVX_WAIT_MAX_NS after it began to wait. An estimate that is off is not lost: what a task
  * got too early stays in its lag and makes it wait longer the next time.
  *
  * Limits. Beyond AVX_WAIT_MAX_NS weights no longer count, so the lightest
@@ -153,6 +153,17 @@ static __always_inline struct avx_due due_of(u64 vtime, u64 clock, u64 now, u64 
 	due.overdue = wait > AVX_WAIT_MAX_NS;
 	due.at += at_most(wait, AVX_WAIT_MAX_NS);
 	return due;
+}
+
+/*
+ * The same for a task that waits since @since, and is queued anew, for what it counts for or
+ * where it may run has changed: it has had a part of the longest wait.
+ */
+static __always_inline struct avx_due due_since(struct avx_due due, u64 since)
+{
+	if (!vtime_before(since + AVX_WAIT_MAX_NS, due.at))
+		return due;
+	return (struct avx_due){ .at = since + AVX_WAIT_MAX_NS, .overdue = true };
 }
 
 #endif /* AVXSPEC_FAIRNESS_BPF_H */

@@ -183,10 +183,10 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *tctx;
 	struct avx_load load;
 	struct avx_due due;
+	bool is_avx, waits_on = leave_queue(p);
 	s32 only_cpu, idle;
-	bool is_avx;
+	u64 now;
 
-	leave_queue(p);
 	if (classifies() && !(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
 		return;
 	tctx = lookup_task(p);
@@ -214,8 +214,11 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	load = load_of(queue);
 	slice = turn_of(is_avx, slice_for(&load));
 	tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
-	tctx->queued_at = scx_bpf_now();
-	due = due_of(tctx->vtime, queue->clock, tctx->queued_at, p->scx.weight, &load);
+	now = scx_bpf_now();
+	if (!waits_on)
+		tctx->queued_at = now;
+	due = due_of(tctx->vtime, queue->clock, now, p->scx.weight, &load);
+	due = due_since(due, tctx->queued_at);
 	tctx->overdue = due.overdue;
 	if (due.overdue)
 		stat_add(overdue, 1);

@@ -55,6 +55,11 @@ struct avx_due avx_due_of(u64 vtime, u64 clock, u64 now, u64 weight, const struc
 	return due_of(vtime, clock, now, weight, load);
 }
 
+struct avx_due avx_due_since(struct avx_due due, u64 since)
+{
+	return due_since(due, since);
+}
+
 u64 avx_queue_of(u32 cpu, u32 kind)
 {
 	return queue_of(cpu, kind);
