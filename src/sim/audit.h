@@ -91,22 +91,31 @@ static void audit_time(const struct sim_task *it)
 }
 
 /*
- * A task that any CPU may take does not wait where one idles, and an AVX task does not for much
- * longer than it has to.
+ * For AVX work an idle CPU is not that is no AVX core, until it has been due for long. It is due
+ * anew whenever it is queued anew, but weights never keep anybody waiting for longer than they may.
+ */
+static bool may_have_to_wait(const struct sim_task *it, const struct avx_policy *policy)
+{
+	u64 now = scx_bpf_now(), patience = policy->stranded_ns + UNNOTICED_NS;
+
+	/* The policy before may have asked for more patience. */
+	if (now - audited.policy_since < UNNOTICED_NS)
+		return true;
+	return now - it->queued_at < since(it->queued_at, it->t.scx.dsq_vtime) + patience &&
+	       now - it->runnable_at < AVX_WAIT_MAX_NS + patience;
+}
+
+/*
+ * A task that any CPU may take does not wait where one idles, however often it is queued anew, and
+ * an AVX task does not for much longer than it has to.
  */
 static void audit_idle(const struct sim_task *it, const struct avx_policy *policy)
 {
-	u64 now = scx_bpf_now(), bound = UNNOTICED_NS;
+	u64 now = scx_bpf_now();
 
-	if (it->state != SIM_WAITS || it->dsq->is_local)
+	if (it->state != SIM_WAITS || it->dsq->is_local || now - it->runnable_at < UNNOTICED_NS)
 		return;
-	if (is_avx_queue(it->dsq->id)) {
-		/* The policy before may have asked for more patience. */
-		if (now - audited.policy_since < UNNOTICED_NS)
-			return;
-		bound += since(it->waits_since, it->t.scx.dsq_vtime) + policy->stranded_ns;
-	}
-	if (now - it->waits_since < bound)
+	if (is_avx_queue(it->dsq->id) && may_have_to_wait(it, policy))
 		return;
 	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		const struct sim_cpu *is = sim_cpu(cpu);

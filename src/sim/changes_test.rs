@@ -133,6 +133,63 @@ fn who_waits_for_the_longest_is_told_by_its_name() {
     assert!((waited - 30_000.000_001).abs() < 1e-7, "{first}");
 }
 
+/// However often it is queued anew meanwhile, for its weight and its mask change all the time.
+#[test]
+fn who_is_queued_anew_all_the_time_waits_on() {
+    let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let task = busy(&mut engine, 1)[0];
+    engine.run_for(SECOND).unwrap();
+    let begun = engine.now();
+    engine.take_cpu(0, 100 * SECOND);
+    engine.take_cpu(1, 100 * SECOND);
+    for n in 0..300 {
+        engine.weigh(task, [300, 100][n % 2]);
+        engine.allow(task, &only(n as u32 % 2));
+        engine.run_for(SECOND / 10).unwrap();
+        assert_eq!(engine.kernel().waits_since(task), Some(begun), "{n}");
+    }
+    let complaint = engine.run_for(SECOND / 10).unwrap_err().to_string();
+    assert!(complaint.starts_with("31000.000001 ms, in the watchdog: thread 1"), "{complaint}");
+}
+
+/// Weights alone may keep it waiting for so long, and what is changed of it meanwhile does not add
+/// to that.
+#[test]
+fn who_is_changed_while_it_waits_is_not_due_later() {
+    let longest_wait = |changes: fn(&mut Engine<Steady>, Task, u32)| {
+        let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+        let light = engine.spawn(Box::new(Busy(Kind::Scalar)), 1);
+        let _heavy = [(); 2].map(|()| engine.spawn(Box::new(Busy(Kind::Scalar)), 10_000));
+        let mut longest = 0;
+        for n in 0..20 {
+            engine.run_for(SECOND).unwrap();
+            let since = engine.kernel().waits_since(light);
+            longest = longest.max(since.map_or(0, |since| engine.now() - since));
+            changes(&mut engine, light, n);
+        }
+        longest / SECOND
+    };
+    assert_eq!(longest_wait(|_, _, _| {}), 4);
+    assert_eq!(longest_wait(|engine, light, n| engine.weigh(light, 1 + n % 2)), 4);
+    assert_eq!(longest_wait(|engine, light, _| engine.allow(light, &only(0))), 4);
+}
+
+/// The kernel counts anew with each scheduler, which has everybody queue anew.
+#[test]
+fn nobody_waits_for_a_scheduler_that_is_gone() {
+    let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let task = busy(&mut engine, 1)[0];
+    engine.run_for(SECOND).unwrap();
+    engine.allow(task, &only(0));
+    engine.take_cpu(0, 100 * SECOND);
+    engine.run_for(20 * SECOND).unwrap();
+    engine.set_online(1, false);
+    engine.run_for(29 * SECOND).unwrap();
+    let since = engine.kernel().waits_since(task).unwrap();
+    assert!(engine.now() - since > 28 * SECOND && engine.now() - since < 29 * SECOND);
+    engine.run_for(2 * SECOND).unwrap_err();
+}
+
 #[test]
 fn another_weight_counts_at_once() {
     let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);

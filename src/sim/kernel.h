@@ -67,7 +67,10 @@ struct sim_task {
 	bool has_wide_registers;
 	struct pt_regs regs;
 	u64 began_at; /* to run, or to be accounted for */
-	u64 waits_since;
+	/* As the kernel's watchdog has it: since when it would run if it could, wherever it was
+	 * queued anew meanwhile, from the beginning of the present scheduler on. */
+	u64 runnable_at;
+	u64 queued_at; /* where it waits now */
 	u64 moves;
 	void *storage[SIM_STORAGES];
 	/* Of all tasks. */
@@ -149,7 +152,7 @@ u32 sim_task_cpu(const struct sim_task *task);
 u64 sim_task_ran(const struct sim_task *task);
 u64 sim_task_moves(const struct sim_task *task);
 u64 sim_task_waived(struct sim_task *task);
-/* Since when it waits for a CPU, or 0. */
+/* Since when it waits for a CPU, in whichever queues, or 0. */
 u64 sim_task_waits_since(const struct sim_task *task);
 bool sim_task_is_hidden(const struct sim_task *task);
 void sim_task_has_wide(struct sim_task *task, bool has);

@@ -181,7 +181,7 @@ static void insert_where_said(struct sim_task *task, u32 cpu)
 	struct sim_dsq *dsq;
 
 	task->direct_dsq = NO_DSQ;
-	task->waits_since = scx_bpf_now();
+	task->queued_at = scx_bpf_now();
 	if (id == SCX_DSQ_LOCAL) {
 		insert_local(task, cpu, task->direct_flags);
 	} else if (id & SCX_DSQ_FLAG_BUILTIN) {
@@ -201,7 +201,7 @@ static void enqueue_by_itself(struct sim_task *task)
 {
 	u32 cpu;
 
-	task->waits_since = scx_bpf_now();
+	task->queued_at = scx_bpf_now();
 	sim_link_behind(&global, task, global.last);
 	for (cpu = 0; cpu < sim_nr_cpus; cpu++) {
 		if (sim_may_use(task, cpu) && !sim_cpus[cpu].curr && !sim_cpus[cpu].needs_resched) {

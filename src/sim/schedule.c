@@ -51,9 +51,10 @@ static void leave_cpu(u32 cpu, struct sim_task *prev, bool to_idle)
 		prev->state = SIM_SLEEPS;
 		return;
 	}
+	prev->runnable_at = scx_bpf_now();
 	if (prev->t.scx.slice) {
 		prev->state = SIM_WAITS;
-		prev->waits_since = scx_bpf_now();
+		prev->queued_at = scx_bpf_now();
 		sim_link_behind(&sim_cpus[cpu].local, prev, NULL);
 		return;
 	}

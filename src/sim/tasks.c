@@ -14,6 +14,7 @@ void sim_init_task(struct sim_task *task, bool is_forked)
 
 	if (avxspec.init_task(&task->t, &args))
 		sim_fail("task %d is refused", task->t.pid);
+	task->runnable_at = scx_bpf_now();
 }
 
 /* Nothing is left of what the scheduler asked for, and of what it knew of the task. */
@@ -116,6 +117,7 @@ void sim_wake(struct sim_task *task, u32 waker_cpu)
 	if (task->cpu != cpu)
 		task->moves++;
 	task->cpu = cpu;
+	task->runnable_at = scx_bpf_now();
 	sim_enqueue(task, cpu, flags);
 	/* As for a task of any class, whether or not it waits there. */
 	if (!sim_cpus[cpu].curr)
@@ -144,7 +146,7 @@ u64 sim_task_moves(const struct sim_task *task)
 
 u64 sim_task_waits_since(const struct sim_task *task)
 {
-	return task->state == SIM_WAITS ? task->waits_since : 0;
+	return task->state == SIM_WAITS ? task->runnable_at : 0;
 }
 
 void sim_task_has_wide(struct sim_task *task, bool has)
