@@ -80,10 +80,14 @@ fn nobody_gets_more_than_a_share_by_avx512() {
 /// It hardly has phases by which AVX cores would pay, but would leave low clocks to others in turn.
 #[test]
 fn an_encoder_beside_a_server_keeps_its_avx_cores() {
-    let outcome = outcome(&named("x264-nginx", 4), &of("default"));
-    assert!((10..=14).contains(&outcome.avx_cores), "{} AVX cores", outcome.avx_cores);
-    // The set may grow once more when all of its threads are known.
-    assert!(outcome.role_changes <= 4, "{} changes", outcome.role_changes);
+    let mut changes = [1, 2, 3].map(|seed| {
+        let outcome = outcome(&Setup { seed, ..named("x264-nginx", 4) }, &of("default"));
+        assert!((10..=14).contains(&outcome.avx_cores), "{} AVX cores", outcome.avx_cores);
+        outcome.role_changes
+    });
+    changes.sort();
+    // The set may grow once more when all of its threads are known, and by chance even later.
+    assert!(changes[1] <= 4, "{changes:?} changes");
 }
 
 #[test]

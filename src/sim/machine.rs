@@ -7,7 +7,8 @@
 //!
 //! Mechanism: each core has a licence for wide vectors. Instructions that need a higher one make
 //! it ask; it is throttled meanwhile, stands still to change its clock, and keeps the licence for a
-//! while after the last such instruction. The clock depends on the licence and on the number of
+//! while after the last such instruction. Some microseconds before the end of that it is settled:
+//! a burst that comes then is answered by a halt up and another one down. The clock depends on the licence and on the number of
 //! active cores. Siblings share their core's licence and clock, and one has all of its core while the
 //! other waits for its caches. All numbers are in the model. Time only moves by `advance`; between
 //! two changes all rates are constant.
@@ -17,8 +18,6 @@
 //! - that 256-bit units wake up slowly: light 256-bit instructions cost nothing;
 //! - that who waits still has its part of the core's buffers;
 //! - limits by power, current and heat, and clocks that the operating system chooses;
-//! - that the end of a hold is noticed some microseconds late, so that a burst right after it is
-//!   answered by a halt up and another one down;
 //! - attenuation: hardware may stay at the lower clock if active cores come and go too often.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -253,7 +252,7 @@ impl Machine {
         let core = &mut self.cores[index];
         let kinds = self.by_core[core.cpus.clone()].iter().filter_map(|&cpu| self.cpus[cpu].runs);
         let demand = kinds.map(|kind| self.model.demand(kind)).max().unwrap_or(Licence::L0);
-        core.clock.set_demand(self.now, demand);
+        core.clock.set_demand(&self.model, self.now, demand);
         self.look_at(index);
         self.report()
     }

@@ -43,8 +43,9 @@ impl Kind {
 }
 
 /// Permission for wide vectors. The clock gets lower from each to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Licence {
+    #[default]
     L0,
     L1,
     L2,
@@ -85,6 +86,8 @@ pub struct Model {
     pub halts_at_each_licence: bool,
     /// How long a licence outlives the last instruction that needed it.
     pub hold_ns: u64,
+    /// How long before its end that is settled: whoever needs the licence then has to ask again.
+    pub release_ns: u64,
     /// Whether a core stands still too if its clock changes because others become active or idle.
     pub count_step_halts: bool,
     /// A core counts as active until it has been idle for so long.
@@ -119,6 +122,10 @@ const SKYLAKE: Model = Model {
     halts_at_each_licence: true,
     // Downs saw 650 to 680 us; the manual says about 2 ms.
     hold_ns: 670 * US,
+    // Downs saw a clock rise some us after wide instructions had begun again, and takes it for a
+    // delay of 8 to 10 us. That a single one is answered as well, which is over by then, is an
+    // assumption.
+    release_ns: 9 * US,
     // Downs: the halt is the same as for licences.
     count_step_halts: true,
     // Assumption: an idle core has to sleep deeply to count as inactive, and short sleeps are not

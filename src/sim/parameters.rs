@@ -52,6 +52,11 @@ pub fn all(setup: &Setup) -> Vec<Parameter> {
             format!("{DOWNS}: 650 to 680 us; Intel's optimization manual: about 2 ms"),
         ),
         parameter(
+            "release: how long before the end of the hold that is settled",
+            us(model.release_ns as f64),
+            format!("{DOWNS}: the clock rose some us after wide instructions began; 8 to 10 us"),
+        ),
+        parameter(
             "a core counts as active until it has been idle for",
             us(model.active_window_ns as f64),
             "an assumption: of the order of what Linux asks for its deepest idle state".to_owned(),
@@ -137,24 +142,31 @@ fn clocks(model: &Model) -> String {
     model.steps.iter().map(step).collect::<Vec<_>>().join("; ")
 }
 
-/// What nobody knows well, and so is varied.
+/// What may be made larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Uncertain {
+enum Scaled {
     Hold,
     Request,
     Move,
     Caches,
+    Release,
 }
 
-const UNCERTAIN: [(&str, Uncertain); 4] = [
-    ("hold", Uncertain::Hold),
-    ("request", Uncertain::Request),
-    ("move", Uncertain::Move),
-    ("caches", Uncertain::Caches),
+const SCALED: [(&str, Scaled); 5] = [
+    ("hold", Scaled::Hold),
+    ("request", Scaled::Request),
+    ("move", Scaled::Move),
+    ("caches", Scaled::Caches),
+    ("release", Scaled::Release),
 ];
 
+pub fn scalable() -> impl Iterator<Item = &'static str> {
+    SCALED.iter().map(|(name, _)| *name)
+}
+
+/// What nobody knows well, and so is varied. Hardly anything depends on the release.
 pub fn uncertain() -> impl Iterator<Item = &'static str> {
-    UNCERTAIN.iter().map(|(name, _)| *name)
+    SCALED.iter().filter(|(_, which)| *which != Scaled::Release).map(|(name, _)| *name)
 }
 
 /// "hold=1.5" makes the hold half as long again.
@@ -162,8 +174,8 @@ pub fn scale(setup: &mut Setup, text: &str) -> Result<()> {
     let (name, factor) = text
         .split_once('=')
         .with_context(|| format!("{text:?} scales nothing: write it as PARAMETER=FACTOR"))?;
-    let Some((_, which)) = UNCERTAIN.iter().find(|(known, _)| *known == name) else {
-        let known: Vec<&str> = uncertain().collect();
+    let Some((_, which)) = SCALED.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = scalable().collect();
         bail!("there is no parameter {name:?} to scale: choose one of {}", known.join(", "));
     };
     let factor: f64 = factor.parse().with_context(|| format!("{factor:?} is no number"))?;
@@ -171,9 +183,10 @@ pub fn scale(setup: &mut Setup, text: &str) -> Result<()> {
     let Setup { model, costs, .. } = setup;
     let scaled = |ns: u64| (ns as f64 * factor) as u64;
     match which {
-        Uncertain::Hold => model.hold_ns = scaled(model.hold_ns),
-        Uncertain::Request => model.request_ns = scaled(model.request_ns),
-        Uncertain::Move => {
+        Scaled::Hold => model.hold_ns = scaled(model.hold_ns),
+        Scaled::Request => model.request_ns = scaled(model.request_ns),
+        Scaled::Release => model.release_ns = scaled(model.release_ns),
+        Scaled::Move => {
             *costs = Costs {
                 switch: costs.switch * factor,
                 fault: costs.fault * factor,
@@ -181,7 +194,7 @@ pub fn scale(setup: &mut Setup, text: &str) -> Result<()> {
                 ..*costs
             };
         }
-        Uncertain::Caches => {
+        Scaled::Caches => {
             let it = costs.caches;
             costs.caches = Timing {
                 l2_ns: it.l2_ns * factor,
@@ -218,10 +231,11 @@ mod tests {
     #[test]
     fn what_is_scaled_is_longer_by_the_factor() {
         let mut setup = setup("gold-5120");
-        for name in uncertain() {
+        for name in scalable() {
             scale(&mut setup, &format!("{name}=1.5")).unwrap();
         }
         assert_eq!((setup.model.hold_ns, setup.model.request_ns), (1_005_000, 13_500));
+        assert_eq!(setup.model.release_ns, 13_500);
         assert_eq!(setup.costs.caches.neighbour_ns, 1.5 * COSTS.caches.neighbour_ns);
         assert_eq!(setup.costs.caches.l2_lines, COSTS.caches.l2_lines);
         assert_eq!(setup.costs.switch, 1.5 * COSTS.switch);

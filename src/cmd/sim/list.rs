@@ -32,8 +32,8 @@ pub fn run() -> Result<()> {
     for model in Model::names().filter_map(Model::named) {
         writeln!(text, "  {}", line_of(&model))?;
     }
-    let uncertain: Vec<&str> = parameters::uncertain().collect();
-    writeln!(text, "\nParameters that --scale knows: {}", uncertain.join(", "))?;
+    let scalable: Vec<&str> = parameters::scalable().collect();
+    writeln!(text, "\nParameters that --scale knows: {}", scalable.join(", "))?;
     print(&text)
 }
 
