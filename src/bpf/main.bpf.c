@@ -215,10 +215,11 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	slice = turn_of(is_avx, slice_for(&load));
 	tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
 	now = scx_bpf_now();
-	if (!waits_on)
-		tctx->queued_at = now;
 	due = due_of(tctx->vtime, queue->clock, now, p->scx.weight, &load);
-	due = due_since(due, tctx->queued_at);
+	if (waits_on)
+		due = due_since(due, tctx->queued_at);
+	else
+		tctx->queued_at = now;
 	tctx->overdue = due.overdue;
 	if (due.overdue)
 		stat_add(overdue, 1);

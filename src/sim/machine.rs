@@ -7,11 +7,11 @@
 //!
 //! Mechanism: each core has a licence for wide vectors. Instructions that need a higher one make
 //! it ask; it is throttled meanwhile, stands still to change its clock, and keeps the licence for a
-//! while after the last such instruction. Some microseconds before the end of that it is settled:
-//! a burst that comes then is answered by a halt up and another one down. The clock depends on the licence and on the number of
-//! active cores. Siblings share their core's licence and clock, and one has all of its core while the
-//! other waits for its caches. All numbers are in the model. Time only moves by `advance`; between
-//! two changes all rates are constant.
+//! while after the last such instruction. Some microseconds before the end of that it is settled: a
+//! burst that comes then is answered by a halt up and another one down. The clock depends on the
+//! licence and on the number of active cores. Siblings share their core's licence and clock, and
+//! one has all of its core while the other waits for its caches. All numbers are in the model. Time
+//! only moves by `advance`; between two changes all rates are constant.
 //!
 //! Limits: a model, not a measurement. Left out are
 //! - the density of heavy instructions: the first one counts;
