@@ -70,6 +70,31 @@ fn each_socket_has_an_avx_core_where_that_costs_nothing() {
     assert_eq!(outcome(&on_two_sockets("nginx"), &of("default")).avx_cores, 2);
 }
 
+/// So a sweep over static partitions leaves it out where there is one node.
+#[test]
+fn to_spread_over_one_node_is_to_pack() {
+    let bytes = |sockets, avx_cpus, placement| {
+        let settings = ["sizing=static", avx_cpus, placement].map(str::to_owned);
+        let topology = Topology::regular(sockets, 2, 2, 2);
+        let setup = Setup { topology, ..named("x265-nginx", 1) };
+        let mut outcome = outcome(&setup, &Variant::with(&settings));
+        (outcome.variant, outcome.settings) = (String::new(), Vec::new());
+        serde_json::to_string(&outcome).unwrap()
+    };
+    for avx_cpus in ["avx-cpus=1", "avx-cpus=2", "avx-cpus=4", "avx-cpus=6", "avx-cpus=8"] {
+        let [pack, spread] =
+            ["placement=pack", "placement=spread"].map(|it| bytes(1, avx_cpus, it));
+        assert_eq!(pack, spread, "{avx_cpus}");
+    }
+    // Neither goes for the third way, nor for two nodes.
+    let [pack, spread] =
+        ["placement=pack", "placement=spread"].map(|it| bytes(2, "avx-cpus=4", it));
+    assert_ne!(pack, spread);
+    let [pack, in_use] =
+        ["placement=pack", "placement=first-use"].map(|it| bytes(1, "avx-cpus=4", it));
+    assert_ne!(pack, in_use);
+}
+
 /// AVX tasks are a third of those that want to run, and so is their part of the machine.
 #[test]
 fn nobody_gets_more_than_a_share_by_avx512() {

@@ -112,7 +112,9 @@ pub fn percentile(numbers: &[f64], share: f64) -> f64 {
 /// Every static partition that is worth a try on such a machine, by its settings.
 pub fn partitions(nr_cpus: usize, nr_sockets: usize) -> Vec<Vec<String>> {
     let counts = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128].into_iter();
-    let placements = if nr_sockets > 1 { &["pack", "spread"][..] } else { &["pack"] };
+    // To spread over one node is to pack.
+    let placements =
+        if nr_sockets > 1 { &["pack", "spread", "first-use"][..] } else { &["pack", "first-use"] };
     let mut all = Vec::new();
     for count in counts.filter(|count| *count < nr_cpus).chain([nr_cpus]) {
         for placement in placements {
@@ -287,9 +289,22 @@ mod tests {
 
     #[test]
     fn partitions_fit_the_machine() {
-        let small = partitions(4, 1);
-        assert_eq!(small.len(), 3 * 4 * 3);
-        assert!(small.iter().all(|settings| settings.contains(&"placement=pack".to_owned())));
-        assert_eq!(partitions(4, 2).len(), 2 * small.len());
+        let nr_placed = |all: &[Vec<String>], how: &str| {
+            let placement = format!("placement={how}");
+            all.iter().filter(|settings| settings.contains(&placement)).count()
+        };
+        let (one, two) = (partitions(4, 1), partitions(4, 2));
+        // One, two or four CPUs, four ways back and three lengths of turns.
+        for (of, how, expected) in [
+            (&one, "pack", 3 * 4 * 3),
+            (&one, "first-use", 3 * 4 * 3),
+            (&one, "spread", 0),
+            (&two, "pack", 3 * 4 * 3),
+            (&two, "first-use", 3 * 4 * 3),
+            (&two, "spread", 3 * 4 * 3),
+        ] {
+            assert_eq!(nr_placed(of, how), expected, "{how}");
+        }
+        assert_eq!((one.len(), two.len()), (2 * 36, 3 * 36));
     }
 }

@@ -150,9 +150,9 @@ fn a_sweep_tries_other_parameters_and_policies() -> Result<()> {
     let arguments =
         ["sweep", "static", "nginx", "--cores=2", "--threads=1", "--json", "--report", page];
     let best: serde_json::Value = serde_json::from_str(&said(&arguments)?)?;
-    // With one or two AVX CPUs, four ways back and three lengths of turns.
-    ensure_eq!(best[0]["tried"].as_array().map(Vec::len), Some(24));
-    ensure!(fs::read_to_string(page)?.contains("24 partitions (dots)"));
+    // With one or two AVX CPUs, two placements, four ways back and three lengths of turns.
+    ensure_eq!(best[0]["tried"].as_array().map(Vec::len), Some(48));
+    ensure!(fs::read_to_string(page)?.contains("48 partitions (dots)"));
     let [default, best, ratio] = ["/default/work", "/best/work", "/default_by_best"]
         .map(|name| best[0].pointer(name).and_then(serde_json::Value::as_f64).unwrap_or(0.0));
     ensure!(best > 0.0 && (default / best - ratio).abs() < 1e-9, "{default} {best} {ratio}");
