@@ -18,6 +18,12 @@ pub struct Outcome {
     pub work: f64,
     /// Where it is with a probability of 95 %, by what parts of the run differ.
     pub work_95: [f64; 2],
+    /// In each of these parts.
+    pub work_of_parts: Vec<f64>,
+    /// By the work under the first policy that it is compared with.
+    pub relative: Option<f64>,
+    /// Where that is with a probability of 95 %. Of the first one there is nothing to be uncertain of.
+    pub relative_95: Option<[f64; 2]>,
     /// From the arrival of a request, or from the end of the one before.
     pub latency_us: Option<Latency>,
     /// How much of their time the CPUs were busy.
@@ -70,7 +76,8 @@ impl Outcome {
         let seconds = watch.measured_ns() as f64 / 1e9;
         let cpu_ns = watch.measured_ns() * setup.topology.cpus.len() as u64;
         let done: u64 = watch.done.iter().sum();
-        let (work, work_95) = mean_and_interval(&watch.work, watch.measured_ns() as f64);
+        let work_of_parts = rates(&watch.work, watch.measured_ns() as f64);
+        let (work, work_95) = mean_and_interval(&work_of_parts);
         let wide = watch.scalar.wide + watch.avx.wide;
         let groups = setup.workload.groups.iter().zip(records).zip(&watch.done);
         Self {
@@ -80,6 +87,9 @@ impl Outcome {
             requests_per_s: done as f64 / seconds,
             work,
             work_95,
+            work_of_parts,
+            relative: None,
+            relative_95: None,
             latency_us: records.first().and_then(|record| record.borrow().latency.latency()),
             busy_share: watch.ran as f64 / cpu_ns as f64,
             avx_cores: watch.avx_cores.last().map_or(0, |(_, nr)| *nr),
@@ -103,6 +113,11 @@ impl Outcome {
             events: watch.events,
             timelines: watch.into_strips(),
         }
+    }
+
+    /// Half of the interval in which its relative work is.
+    pub fn uncertainty(&self) -> Option<f64> {
+        self.relative_95.map(|[low, high]| (high - low) / 2.0)
     }
 }
 
@@ -129,10 +144,13 @@ fn seconds_low(classes: &[Class]) -> f64 {
 /// Student's t for the batches, all but one of which are free.
 const T_95: f64 = 2.093;
 
-/// Of what was done at the end of each batch.
-fn mean_and_interval(sums: &[f64], ns: f64) -> (f64, [f64; 2]) {
+/// In each batch, of what was done at the end of each.
+fn rates(sums: &[f64], ns: f64) -> Vec<f64> {
+    sums.windows(2).map(|two| (two[1] - two[0]) * BATCHES as f64 / ns).collect()
+}
+
+fn mean_and_interval(rates: &[f64]) -> (f64, [f64; 2]) {
     let nr = BATCHES as f64;
-    let rates: Vec<f64> = sums.windows(2).map(|two| (two[1] - two[0]) * nr / ns).collect();
     let mean = rates.iter().sum::<f64>() / nr;
     let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (nr - 1.0);
     let half = T_95 * (variance / nr).sqrt();
@@ -181,9 +199,9 @@ mod tests {
     #[test]
     fn the_interval_is_as_wide_as_parts_differ() {
         let even: Vec<f64> = (0..=20).map(|n| f64::from(n) * 10.0).collect();
-        assert_eq!(mean_and_interval(&even, 200.0), (1.0, [1.0, 1.0]));
+        assert_eq!(mean_and_interval(&rates(&even, 200.0)), (1.0, [1.0, 1.0]));
         let uneven: Vec<f64> = (0..=20).map(|n| f64::from(n / 2) * 20.0).collect();
-        let (mean, [low, high]) = mean_and_interval(&uneven, 200.0);
+        let (mean, [low, high]) = mean_and_interval(&rates(&uneven, 200.0));
         assert_eq!(mean, 1.0);
         // The deviation of the parts is 1.026, and their mean's 20's root less.
         assert!((high - low - 2.0 * 2.093 * 1.026 / 20f64.sqrt()).abs() < 1e-3, "{low} {high}");

@@ -71,7 +71,7 @@ pub fn spreads(comparisons: &[Comparison]) -> Vec<Spread> {
     let spread = |(n, it): (usize, &Outcome)| {
         let relative: Vec<f64> = comparisons
             .iter()
-            .filter_map(|comparison| comparison.relative(comparison.outcomes.get(n)?))
+            .filter_map(|comparison| comparison.outcomes.get(n)?.relative)
             .collect();
         Spread {
             policy: it.policy.clone(),

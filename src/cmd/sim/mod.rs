@@ -16,6 +16,7 @@ use clap::{Args, Subcommand};
 use self::machine::Machine;
 use super::{print, print_json};
 use crate::agent::policy;
+use crate::sim::comparison::measure_by_first;
 use crate::sim::experiment::{self, Setup};
 use crate::sim::outcome::Outcome;
 use crate::sim::variant::Variant;
@@ -92,6 +93,7 @@ fn compare(options: &Quick) -> Result<()> {
         }
     }
     if options.json {
+        measure_by_first(&mut outcomes);
         print_json(&outcomes)?;
     }
     Ok(())

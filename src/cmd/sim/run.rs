@@ -13,7 +13,7 @@ use super::outcome_of;
 use super::progress::Progress;
 use crate::agent::policy::{self, named};
 use crate::cmd::{print, print_json};
-use crate::sim::comparison::Comparison;
+use crate::sim::comparison::{Comparison, measure_by_first};
 use crate::sim::model::Model;
 use crate::sim::outcome::Outcome;
 use crate::sim::record::Latency;
@@ -92,6 +92,7 @@ fn compare(options: &Options, workload: Workload) -> Result<Comparison> {
         outcomes.push(outcome_of(&setup, variant)?);
         progress.step();
     }
+    measure_by_first(&mut outcomes);
     let Machine { sockets, cores, threads, seed, .. } = options.scaled.machine;
     Ok(Comparison {
         kind: "modelled".to_owned(),
@@ -213,8 +214,8 @@ fn write_outcome(text: &mut String, comparison: &Comparison, outcome: &Outcome) 
     writeln!(
         text,
         "{requests:>11} {:>8} {:>6} {} {:5} {:7} {:6.2} {:7.2} {:6.3}  {}",
-        ratio(comparison.relative(outcome)),
-        ratio(comparison.uncertainty(outcome)),
+        ratio(outcome.relative),
+        ratio(outcome.uncertainty()),
         times(outcome.latency_us.filter(|_| is_alone)),
         outcome.avx_cores,
         outcome.role_changes,

@@ -104,8 +104,9 @@ fn figure(chart: &str, caption: &str) -> String {
 }
 
 fn throughput(comparison: &Comparison) -> String {
-    let caption = "Useful work, by that of the first policy. The whisker is where the mean is with \
-                   a probability of 95 %, by how 20 parts of the run differ.";
+    let caption = "Useful work, by that of the first policy. The whisker is where the ratio is \
+                   with a probability of 95 %, by how far 20 parts of both runs, which have the \
+                   same seed, are off it.";
     format!("<h2>Throughput</h2>\n{}", figure(&svg::throughput(comparison), caption))
 }
 
@@ -199,7 +200,8 @@ fn numbers(comparison: &Comparison) -> String {
         vec![
             it.variant.clone(),
             format!("{:.3}", it.work),
-            number(comparison.relative(it)),
+            number(it.relative),
+            number(it.uncertainty()),
             it.avx_cores.to_string(),
             it.role_changes.to_string(),
             if settle.is_empty() { "-".to_owned() } else { settle.join(", ") },
@@ -230,10 +232,11 @@ fn numbers(comparison: &Comparison) -> String {
     )
 }
 
-const RESULTS: [&str; 8] = [
+const RESULTS: [&str; 9] = [
     "Policy",
     "Work",
     "Relative",
+    "+-",
     "AVX cores",
     "Role changes",
     "Settled, ms",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The pages, of outcomes that were made up.
 
-use super::{Made, html, sweep as report_of_sweeps};
-use crate::sim::comparison::Comparison;
+use super::{Made, html, svg, sweep as report_of_sweeps};
+use crate::sim::comparison::{Comparison, measure_by_first};
 use crate::sim::outcome::{ClassShares, GroupOutcome, Outcome};
 use crate::sim::parameters::Parameter;
 use crate::sim::record::Latency;
@@ -25,6 +25,9 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
         requests_per_s: 100.0 * work,
         work,
         work_95: [work - 0.1, work + 0.1],
+        work_of_parts: [work - 0.5, work + 0.5].repeat(10),
+        relative: None,
+        relative_95: None,
         latency_us,
         busy_share: 0.9,
         avx_cores: nr_avx,
@@ -45,6 +48,8 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
 }
 
 fn comparison(works: &[f64]) -> Comparison {
+    let mut outcomes: Vec<Outcome> = works.iter().map(|work| outcome(*work, 4)).collect();
+    measure_by_first(&mut outcomes);
     Comparison {
         kind: "modelled".into(),
         command: format!("scx_avxspec sim run '{EVIL}'"),
@@ -59,7 +64,7 @@ fn comparison(works: &[f64]) -> Comparison {
         seconds: 1,
         seed: 42,
         parameters: vec![Parameter { name: "n".into(), value: "v".into(), source: EVIL.into() }],
-        outcomes: works.iter().map(|work| outcome(*work, 4)).collect(),
+        outcomes,
     }
 }
 
@@ -162,6 +167,21 @@ fn every_figure_says_that_it_is_modelled() {
     assert!(page.contains("seed 42") && page.contains("<code>scx_avxspec sim run"));
     // 1.5 by 2, in the chart and in the table.
     assert!(page.contains(">0.7500</text>") && page.contains("<td>0.7500</td>"));
+}
+
+/// The ratio of the first one to itself is certain.
+#[test]
+fn whiskers_are_as_long_as_the_table_says() {
+    let all = comparison(&[2.0, 1.5, 2.5]);
+    assert_eq!(svg::throughput(&all).matches("class=\"mark\"").count(), 2 * 3);
+    let around: Vec<_> = all.outcomes.iter().map(|it| it.uncertainty()).collect();
+    assert_eq!(around[0], None);
+    let page = html(&all);
+    assert!(page.contains("<td>1.0000</td><td>-</td>"), "{page}");
+    for (relative, around) in [("0.7500", around[1]), ("1.2500", around[2])] {
+        let cells = format!("<td>{relative}</td><td>{:.4}</td>", around.unwrap());
+        assert!(page.contains(&cells), "{cells}");
+    }
 }
 
 #[test]

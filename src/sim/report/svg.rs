@@ -71,26 +71,27 @@ pub fn throughput(comparison: &Comparison) -> String {
     let most = comparison
         .outcomes
         .iter()
-        .filter_map(|it| Some(comparison.relative(it)? + comparison.uncertainty(it)?))
+        .filter_map(|it| Some(it.relative_95.map_or(it.relative?, |[_, high]| high)))
         .fold(1.0, f64::max);
     let scale = (WIDTH - NAMES - 80.0) / most;
     let height = comparison.outcomes.len() as f64 * ROW;
     let mut body = line("guide", [NAMES + scale, 0.0, NAMES + scale, height]);
     for (n, outcome) in comparison.outcomes.iter().enumerate() {
         let y = n as f64 * ROW;
-        let relative = comparison.relative(outcome).unwrap_or(0.0);
-        let around = comparison.uncertainty(outcome).unwrap_or(0.0);
+        let relative = outcome.relative.unwrap_or(0.0);
         body += &text(NAMES - 10.0, y + 17.0, "end", &outcome.variant);
         body += &rect("bar", [NAMES, y + 4.0, relative * scale, ROW - 8.0]);
-        let [low, high] = [relative - around, relative + around].map(|at| NAMES + at * scale);
-        let middle = y + ROW / 2.0;
-        body += &line("mark", [low, middle, high, middle]);
-        for end in [low, high] {
-            body += &line("mark", [end, middle - 5.0, end, middle + 5.0]);
-        }
+        body += &outcome.relative_95.map_or_else(String::new, |ends| {
+            whisker(ends.map(|end| NAMES + end * scale), y + ROW / 2.0)
+        });
         body += &text(WIDTH - 4.0, y + 17.0, "end", &format!("{relative:.4}"));
     }
     svg(height, "throughput by policy", &body)
+}
+
+fn whisker([low, high]: [f64; 2], y: f64) -> String {
+    let end = |x: f64| line("mark", [x, y - 5.0, x, y + 5.0]);
+    line("mark", [low, y, high, y]) + &end(low) + &end(high)
 }
 
 /// Median, 99th percentile and maximum for each policy, on a logarithmic axis.
