@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One workload under several policies, with all that is needed to do it again.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
@@ -17,14 +19,38 @@ pub struct Comparison {
     pub model: String,
     /// That the scheduler chooses there.
     pub tier: String,
-    pub sockets: u16,
-    pub cores: u16,
-    pub threads: u16,
+    #[serde(flatten)]
+    pub shape: Shape,
     pub seconds: u64,
     pub seed: u64,
     pub parameters: Vec<Parameter>,
     /// The first one is what the others are measured by.
     pub outcomes: Vec<Outcome>,
+}
+
+/// Of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shape {
+    pub sockets: u16,
+    /// Of each socket, as its cores are.
+    pub llcs: u16,
+    pub cores: u16,
+    /// Of each core.
+    pub threads: u16,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sockets, llcs, cores, threads } = *self;
+        match llcs {
+            0..=1 => write!(out, "{sockets} x {cores} cores x {threads} threads"),
+            _ => write!(
+                out,
+                "{sockets} x {llcs} caches x {} cores x {threads} threads",
+                cores / llcs
+            ),
+        }
+    }
 }
 
 impl Comparison {
@@ -91,6 +117,13 @@ mod tests {
     use rand_pcg::rand_core::SeedableRng;
 
     use super::*;
+
+    #[test]
+    fn caches_are_told_of_where_a_socket_has_several() {
+        let text = |llcs| Shape { sockets: 2, llcs, cores: 16, threads: 2 }.to_string();
+        assert_eq!(text(1), "2 x 16 cores x 2 threads");
+        assert_eq!(text(4), "2 x 4 caches x 4 cores x 2 threads");
+    }
 
     fn alternating(odd: f64, even: f64) -> Vec<f64> {
         [odd, even].repeat(10)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The modelled machine, as the command line describes it.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::agent::policy;
@@ -10,6 +10,7 @@ use crate::bpf::intf::{
     avx_clock_counters, avx_clock_counters_APERF_AND_MPERF, avx_clock_counters_CYCLES_BY_LICENCE,
     avx_clock_counters_NO_CLOCK_COUNTERS, avx_policy,
 };
+use crate::sim::comparison::Shape;
 use crate::sim::engine::COSTS;
 use crate::sim::experiment::Setup;
 use crate::sim::machine::Topology;
@@ -56,6 +57,10 @@ pub struct Machine {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=8))]
     pub sockets: u16,
 
+    /// Last-level caches of each processor, among which its cores are shared out evenly.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub llcs: u16,
+
     /// Schedule AVX work also where it hardly lowers the clock, as the scheduler's --force does.
     #[arg(long)]
     pub force: bool,
@@ -82,11 +87,26 @@ impl Machine {
                 Model::names().collect::<Vec<_>>().join(", ")
             )
         })?;
-        let topology =
-            Topology::regular(self.sockets.into(), 1, self.cores.into(), self.threads.into());
+        let topology = self.topology()?;
         let tier = self.tier(&model)?.kind();
         let (seed, counters) = (self.seed, self.counters.kind());
         Ok(Setup { workload, model, topology, costs: COSTS, tier, counters, seconds, seed })
+    }
+
+    fn topology(&self) -> Result<Topology> {
+        let Self { sockets, llcs, cores, threads, .. } = *self;
+        ensure!(
+            cores % llcs == 0,
+            "{cores} cores cannot be shared out evenly among {llcs} last-level caches: choose \
+             --cores and --llcs so that each cache has as many"
+        );
+        let cores_of_each = cores / llcs;
+        Ok(Topology::regular(sockets.into(), llcs.into(), cores_of_each.into(), threads.into()))
+    }
+
+    pub fn shape(&self) -> Shape {
+        let Self { sockets, llcs, cores, threads, .. } = *self;
+        Shape { sockets, llcs, cores, threads }
     }
 
     /// What the agent would choose on a machine with such a CPU.
@@ -128,17 +148,22 @@ mod tests {
     use super::*;
     use crate::agent::policy::standard;
 
-    fn on(name: &str, force: bool) -> (&'static str, u64) {
-        let machine = Machine {
+    fn machine(name: &str) -> Machine {
+        Machine {
             model: name.to_owned(),
             cores: 2,
             threads: 1,
             sockets: 1,
-            force,
+            llcs: 1,
+            force: false,
             counters: Counters::None,
             tier: None,
             seed: 1,
-        };
+        }
+    }
+
+    fn on(name: &str, force: bool) -> (&'static str, u64) {
+        let machine = Machine { force, ..machine(name) };
         let model = Model::named(name).unwrap();
         (machine.tier(&model).unwrap().name(), policy_on(&model, &standard()).licence_drop)
     }
@@ -151,6 +176,26 @@ mod tests {
         assert_eq!(on("ice-lake", false), ("trap", 28));
         for name in ["sapphire-rapids", "zen4"] {
             assert_eq!((on(name, false), on(name, true)), (("observe", 0), ("trap", 0)), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_cache_has_as_many_cores() {
+        let with = |cores, llcs| Machine { sockets: 2, threads: 2, cores, llcs, ..machine("zen4") };
+        let topology = with(16, 2).topology().unwrap();
+        let of = |llc| topology.cpus.iter().filter(|it| it.llc == llc).collect::<Vec<_>>();
+        for llc in 0..4 {
+            let cpus = of(llc);
+            assert_eq!(cpus.len(), 16, "{llc}");
+            assert!(cpus.iter().all(|it| it.socket == llc / 2), "{cpus:?}");
+        }
+        assert!(of(4).is_empty());
+        assert_eq!(with(16, 1).topology().unwrap(), Topology::regular(2, 1, 16, 2));
+        for (cores, llcs) in [(10, 4), (2, 4)] {
+            let error = with(cores, llcs).topology().unwrap_err().to_string();
+            let expected =
+                format!("{cores} cores cannot be shared out evenly among {llcs} last-level caches");
+            assert!(error.starts_with(&expected), "{error}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::machine::{Machine, ScaledMachine};
+use super::machine::ScaledMachine;
 use super::outcome_of;
 use super::progress::Progress;
 use crate::agent::policy::{self, named};
@@ -93,7 +93,7 @@ fn compare(options: &Options, workload: Workload) -> Result<Comparison> {
         progress.step();
     }
     measure_by_first(&mut outcomes);
-    let Machine { sockets, cores, threads, seed, .. } = options.scaled.machine;
+    let machine = &options.scaled.machine;
     Ok(Comparison {
         kind: "modelled".to_owned(),
         command: command_line(),
@@ -101,13 +101,11 @@ fn compare(options: &Options, workload: Workload) -> Result<Comparison> {
         parameters: parameters::all(&setup),
         workload: setup.workload.name,
         about: setup.workload.about,
-        tier: options.scaled.machine.tier(&setup.model)?.name().to_owned(),
+        tier: machine.tier(&setup.model)?.name().to_owned(),
         model: setup.model.name.to_owned(),
-        sockets,
-        cores,
-        threads,
+        shape: machine.shape(),
         seconds,
-        seed,
+        seed: machine.seed,
         outcomes,
     })
 }
@@ -164,16 +162,14 @@ pub fn command_line() -> String {
 
 fn table(comparison: &Comparison) -> Result<String> {
     let mut text = format!(
-        "{}: {}. {}, {} x {} cores x {} threads, {} s, seed {}{}. All figures are modelled.\n",
+        "{}: {}. {}, {}, {} s, seed {}{}. All figures are modelled.\n",
         comparison.workload,
         comparison.about,
         comparison.model,
-        comparison.sockets,
-        comparison.cores,
-        comparison.threads,
+        comparison.shape,
         comparison.seconds,
         comparison.seed,
-        guessed_clocks(&comparison.model, comparison.cores)
+        guessed_clocks(&comparison.model, comparison.shape.cores)
     );
     if comparison.tier == "observe" {
         text.push_str("The scheduler does nothing about AVX work there, but with --force.\n");

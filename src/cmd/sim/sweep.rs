@@ -69,14 +69,11 @@ pub struct Common {
 
 impl Common {
     fn made(&self) -> Made {
-        let Machine { sockets, cores, threads, seed, .. } = self.machine;
         Made {
             model: self.machine.model.clone(),
-            sockets,
-            cores,
-            threads,
+            shape: self.machine.shape(),
             seconds: self.seconds,
-            seed,
+            seed: self.machine.seed,
             command: command_line(),
             version: version(),
         }
@@ -84,12 +81,13 @@ impl Common {
 
     /// What a run needs to be told.
     fn arguments(&self, workload: &str, seed: u64) -> Vec<String> {
-        let Machine { model, cores, threads, sockets, force, counters, tier, seed: _ } =
+        let Machine { model, cores, threads, sockets, llcs, force, counters, tier, seed: _ } =
             &self.machine;
         let numbers = [
             ("cores", u64::from(*cores)),
             ("threads", u64::from(*threads)),
             ("sockets", u64::from(*sockets)),
+            ("llcs", u64::from(*llcs)),
             ("seconds", self.seconds),
             ("seed", seed),
         ];
@@ -262,8 +260,8 @@ mod tests {
 
     #[test]
     fn each_run_is_on_the_machine_that_was_asked_for() {
-        let words = "sweep nginx --model=zen4 --cores=3 --threads=1 --sockets=2 --force \
-                     --counters=licences --tier=counters --seed=7 --seconds=2";
+        let words = "sweep nginx --model=zen4 --cores=4 --threads=1 --sockets=2 --llcs=2 \
+                     --force --counters=licences --tier=counters --seed=7 --seconds=2";
         for words in [words, "sweep nginx"] {
             let common = Sweep::try_parse_from(words.split(' ')).unwrap().common;
             let arguments = common.arguments("nginx", common.machine.seed);

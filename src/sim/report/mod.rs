@@ -10,7 +10,7 @@ mod report_test;
 use std::fmt::Write;
 
 use self::svg::{CORES_SHOWN, escape};
-use super::comparison::Comparison;
+use super::comparison::{Comparison, Shape};
 use super::outcome::{ClassShares, Outcome};
 use super::record::Latency;
 use super::watch::COLUMNS;
@@ -40,9 +40,7 @@ pub fn html(comparison: &Comparison) -> String {
     let title = format!("{}: {}", comparison.workload, comparison.about);
     let made = Made {
         model: comparison.model.clone(),
-        sockets: comparison.sockets,
-        cores: comparison.cores,
-        threads: comparison.threads,
+        shape: comparison.shape,
         seconds: comparison.seconds,
         seed: comparison.seed,
         command: comparison.command.clone(),
@@ -63,9 +61,7 @@ pub fn html(comparison: &Comparison) -> String {
 /// On what machine, and how to make it again.
 pub struct Made {
     pub model: String,
-    pub sockets: u16,
-    pub cores: u16,
-    pub threads: u16,
+    pub shape: Shape,
     pub seconds: u64,
     pub seed: u64,
     pub command: String,
@@ -86,12 +82,10 @@ fn page(title: &str, made: &Made, body: &str) -> String {
 fn introduction(made: &Made) -> String {
     format!(
         "<p><strong>Every figure here is modelled</strong>, not measured: the scheduler's own code \
-         ran on a model of a processor, {}, with {} &times; {} cores &times; {} threads, for {} s \
+         ran on a model of a processor, {}, with {}, for {} s \
          of its time, with seed {}.</p>\n<p class=\"dim\">Made by <code>{}</code>, version {}.</p>\n",
         escape(&made.model),
-        made.sockets,
-        made.cores,
-        made.threads,
+        made.shape.to_string().replace(" x ", " &times; "),
         made.seconds,
         made.seed,
         escape(&made.command),

@@ -2,13 +2,14 @@
 //! The pages, of outcomes that were made up.
 
 use super::{Made, html, svg, sweep as report_of_sweeps};
-use crate::sim::comparison::{Comparison, measure_by_first};
+use crate::sim::comparison::{Comparison, Shape, measure_by_first};
 use crate::sim::outcome::{ClassShares, GroupOutcome, Outcome};
 use crate::sim::parameters::Parameter;
 use crate::sim::record::Latency;
 use crate::sim::sweep::{self, Best, Drawn, Score, Spread};
 use crate::sim::watch::{CoreStrip, Strip};
 
+const SHAPE: Shape = Shape { sockets: 1, llcs: 2, cores: 2, threads: 1 };
 const EVIL: &str = "<script>alert(\"&'\")</script>";
 
 fn outcome(work: f64, nr_avx: u32) -> Outcome {
@@ -58,9 +59,7 @@ fn comparison(works: &[f64]) -> Comparison {
         about: EVIL.into(),
         model: "m".into(),
         tier: "trap".into(),
-        sockets: 1,
-        cores: 2,
-        threads: 1,
+        shape: SHAPE,
         seconds: 1,
         seed: 42,
         parameters: vec![Parameter { name: "n".into(), value: "v".into(), source: EVIL.into() }],
@@ -71,9 +70,7 @@ fn comparison(works: &[f64]) -> Comparison {
 fn made() -> Made {
     Made {
         model: "m".into(),
-        sockets: 1,
-        cores: 2,
-        threads: 1,
+        shape: SHAPE,
         seconds: 1,
         seed: 42,
         command: format!("scx_avxspec sim sweep '{EVIL}'"),
@@ -164,6 +161,7 @@ fn every_figure_says_that_it_is_modelled() {
     // Throughput, latencies of two groups, AVX cores, two timelines of two policies.
     assert_eq!(figures, 8);
     assert_eq!(page.matches("<figcaption>Modelled. ").count(), figures);
+    assert!(page.contains(", with 1 &times; 2 caches &times; 1 cores &times; 1 threads, for 1 s"));
     assert!(page.contains("seed 42") && page.contains("<code>scx_avxspec sim run"));
     // 1.5 by 2, in the chart and in the table.
     assert!(page.contains(">0.7500</text>") && page.contains("<td>0.7500</td>"));
