@@ -103,6 +103,7 @@ fn a_workload_of_ones_own() -> Result<()> {
     let unknown = ["run", "sleep"];
     let no_model = ["run", "nginx", "--model", "pentium"];
     let no_knob = ["run", "nginx", "--set", "speed=1"];
+    let no_counters = ["run", "nginx", "--model=zen4", "--counters=licences"];
     let no_caches = ["run", "nginx", "--cores=10", "--llcs=3"];
     let no_factor = ["run", "nginx", "--scale", "hold=fast"];
     for (arguments, expected) in [
@@ -111,6 +112,7 @@ fn a_workload_of_ones_own() -> Result<()> {
         (&unknown, "there is no workload \"sleep\""),
         (&no_model, "there is no model \"pentium\""),
         (&no_knob, "there is no knob \"speed\""),
+        (&no_counters, "a zen4 does not count cycles at each licence: choose --counters clocks"),
         (&no_caches, "10 cores cannot be shared out evenly among 3 last-level caches"),
         (&no_factor, "\"fast\" is no number"),
     ] {

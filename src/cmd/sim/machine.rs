@@ -30,6 +30,17 @@ pub enum Counters {
 }
 
 impl Counters {
+    /// On such a processor, as the agent knows it.
+    fn on(self, model: &Model) -> Result<avx_clock_counters> {
+        let has_licences = preflight::Machine::with_cpu(model.cpuinfo).countable().licences;
+        ensure!(
+            self != Self::Licences || has_licences,
+            "a {} does not count cycles at each licence: choose --counters clocks or none",
+            model.name
+        );
+        Ok(self.kind())
+    }
+
     fn kind(self) -> avx_clock_counters {
         match self {
             Self::None => avx_clock_counters_NO_CLOCK_COUNTERS,
@@ -65,7 +76,8 @@ pub struct Machine {
     #[arg(long)]
     pub force: bool,
 
-    /// What counts how low clocks are, for policies with fairness=compensate.
+    /// What counts how low clocks are, for policies with fairness=compensate; not every processor
+    /// counts licences.
     #[arg(long, value_enum, default_value_t)]
     pub counters: Counters,
 
@@ -88,8 +100,9 @@ impl Machine {
             )
         })?;
         let topology = self.topology()?;
+        let counters = self.counters.on(&model)?;
         let tier = self.tier(&model)?.kind();
-        let (seed, counters) = (self.seed, self.counters.kind());
+        let seed = self.seed;
         Ok(Setup { workload, model, topology, costs: COSTS, tier, counters, seconds, seed })
     }
 
@@ -176,6 +189,31 @@ mod tests {
         assert_eq!(on("ice-lake", false), ("trap", 28));
         for name in ["sapphire-rapids", "zen4"] {
             assert_eq!((on(name, false), on(name, true)), (("observe", 0), ("trap", 0)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_processor_has_the_counters_that_the_agent_would_find_there() {
+        let with = |model, counters| {
+            let machine = Machine { counters, ..machine(model) };
+            machine.setup(Workload::named("nginx").unwrap(), 1).map(|setup| setup.counters)
+        };
+        for model in Model::names() {
+            for counters in [Counters::None, Counters::Clocks] {
+                assert_eq!(with(model, counters).unwrap(), counters.kind(), "{model}");
+            }
+        }
+        for model in ["i9-7940x", "xeon-w-2104", "gold-5120", "gold-6130"] {
+            assert_eq!(
+                with(model, Counters::Licences).unwrap(),
+                avx_clock_counters_CYCLES_BY_LICENCE,
+                "{model}"
+            );
+        }
+        for model in ["ice-lake", "sapphire-rapids", "zen4"] {
+            let error = with(model, Counters::Licences).unwrap_err().to_string();
+            let expected = format!("a {model} does not count cycles at each licence");
+            assert!(error.starts_with(&expected), "{error}");
         }
     }
 
