@@ -2,6 +2,7 @@
 //! `scx_avxspec sim`, as it is typed. It needs no guest.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -160,6 +161,26 @@ fn a_sweep_tries_other_parameters_and_policies() -> Result<()> {
     let [default, best, ratio] = ["/default/work", "/best/work", "/default_by_best"]
         .map(|name| best[0].pointer(name).and_then(serde_json::Value::as_f64).unwrap_or(0.0));
     ensure!(best > 0.0 && (default / best - ratio).abs() < 1e-9, "{default} {best} {ratio}");
+    sweeps_take_files(dir.path())
+}
+
+fn sweeps_take_files(dir: &Path) -> Result<()> {
+    let file = dir.join("mine.toml");
+    let file = file.to_str().context("a path that is no text")?;
+    for sweep in [&["draws", "--draws=1"][..], &["static", "--threads=1"]] {
+        let more = ["nginx", "--cores=2", "--json", "--workload", file];
+        let arguments = [&["sweep"], sweep, &more].concat();
+        fs::write(file, workload("steps = [\"slep\"]"))?;
+        let refused = sim(&arguments)?;
+        let error = String::from_utf8_lossy(&refused.stderr);
+        ensure!(!refused.status.success() && refused.stdout.is_empty(), "it was swept");
+        ensure!(error.contains("mine.toml, line 4: unknown variant `slep`"), "{error}");
+        ensure_eq!(error.lines().count(), 1, "{error}");
+
+        fs::write(file, workload("steps = [{ work = \"scalar\", us = 100 }, \"done\"]"))?;
+        let all: serde_json::Value = serde_json::from_str(&said(&arguments)?)?;
+        ensure_eq!((&all[0]["workload"], &all[1]["workload"]), (&"nginx".into(), &file.into()));
+    }
     Ok(())
 }
 

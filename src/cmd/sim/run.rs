@@ -76,7 +76,7 @@ pub fn write_report(file: Option<&Path>, page: impl FnOnce() -> String) -> Resul
         .with_context(|| format!("cannot write the report to {}", file.display()))
 }
 
-fn from_file(file: &PathBuf) -> Result<Workload> {
+pub fn from_file(file: &Path) -> Result<Workload> {
     let text =
         fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     workload_file::read(&file.display().to_string(), &text)

@@ -2,14 +2,14 @@
 //! `sim sweep`: many runs, to see what a result is worth.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::jobs;
 use super::machine::Machine;
-use super::run::{command_line, variants, write_report};
+use super::run::{command_line, from_file, variants, write_report};
 use crate::cmd::{print, print_json};
 use crate::sim::outcome::Outcome;
 use crate::sim::report::{self, Made};
@@ -48,8 +48,12 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Common {
     /// What the machine is to do: some of those that "sim list" shows.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "files")]
     workloads: Vec<String>,
+
+    /// And workloads of your own; may be given several times.
+    #[arg(long = "workload", id = "files", value_name = "FILE")]
+    files: Vec<String>,
 
     #[command(flatten)]
     machine: Machine,
@@ -67,6 +71,12 @@ pub struct Common {
     report: Option<PathBuf>,
 }
 
+/// A workload, and how a run is told of it.
+struct Chosen {
+    name: String,
+    argument: String,
+}
+
 impl Common {
     fn made(&self) -> Made {
         Made {
@@ -77,6 +87,14 @@ impl Common {
             command: command_line(),
             version: version(),
         }
+    }
+
+    /// Those that have names, and then those in files.
+    fn chosen(&self) -> Vec<Chosen> {
+        let named = |name: &String| Chosen { name: name.clone(), argument: name.clone() };
+        let in_file =
+            |file: &String| Chosen { name: file.clone(), argument: format!("--workload={file}") };
+        self.workloads.iter().map(named).chain(self.files.iter().map(in_file)).collect()
     }
 
     /// What a run needs to be told.
@@ -101,8 +119,9 @@ impl Common {
 
     /// What is wrong is said before anything takes long.
     fn check(&self) -> Result<()> {
-        for name in &self.workloads {
-            self.machine.setup(Workload::named(name)?, self.seconds)?;
+        let named = self.workloads.iter().map(|name| Workload::named(name));
+        for workload in named.chain(self.files.iter().map(|file| from_file(Path::new(file)))) {
+            self.machine.setup(workload?, self.seconds)?;
         }
         Ok(())
     }
@@ -131,9 +150,9 @@ fn draw(common: &Common, nr: u16, chosen: &[String]) -> Result<()> {
     let seed = common.machine.seed;
     let factors = sweep::draws(nr.into(), seed);
     let mut all = Vec::new();
-    for workload in &common.workloads {
+    for workload in &common.chosen() {
         let job = |(n, factors): (u64, &Vec<String>)| {
-            let mut arguments = common.arguments(workload, seed.wrapping_add(n));
+            let mut arguments = common.arguments(&workload.argument, seed.wrapping_add(n));
             arguments.extend(factors.iter().map(|factor| format!("--scale={factor}")));
             arguments.extend_from_slice(chosen);
             arguments
@@ -142,11 +161,11 @@ fn draw(common: &Common, nr: u16, chosen: &[String]) -> Result<()> {
         let comparisons = jobs::all(&jobs, jobs::run)?;
         let policies = sweep::spreads(&comparisons);
         if !common.json {
-            print(&draws_table(workload, nr, &policies)?)?;
+            print(&draws_table(&workload.name, nr, &policies)?)?;
         }
         all.push(Drawn {
             kind: "modelled",
-            workload: workload.clone(),
+            workload: workload.name.clone(),
             draws: nr,
             seconds: common.seconds,
             seed,
@@ -170,7 +189,7 @@ fn draws_table(workload: &str, nr: u16, policies: &[Spread]) -> Result<String> {
 fn partition(common: &Common) -> Result<()> {
     common.check()?;
     let mut all = Vec::new();
-    for workload in &common.workloads {
+    for workload in &common.chosen() {
         let best = best(common, workload)?;
         if !common.json {
             print(&static_table(&best)?)?;
@@ -181,12 +200,12 @@ fn partition(common: &Common) -> Result<()> {
     if common.json { print_json(&all) } else { Ok(()) }
 }
 
-fn best(common: &Common, workload: &str) -> Result<Best> {
+fn best(common: &Common, workload: &Chosen) -> Result<Best> {
     let Machine { sockets, cores, threads, seed, .. } = common.machine;
     let nr_cpus = usize::from(sockets) * usize::from(cores) * usize::from(threads);
     let partitions = sweep::partitions(nr_cpus, sockets.into());
     let given = |more: &[String]| {
-        let mut arguments = common.arguments(workload, seed);
+        let mut arguments = common.arguments(&workload.argument, seed);
         arguments.extend_from_slice(more);
         arguments
     };
@@ -201,7 +220,7 @@ fn best(common: &Common, workload: &str) -> Result<Best> {
     let (Some(off), Some(default)) = (first.named("off"), first.named("default")) else {
         bail!("a policy is missing");
     };
-    ensure!(off.work > 0.0, "{workload}: nothing was done: simulate for longer");
+    ensure!(off.work > 0.0, "{}: nothing was done: simulate for longer", workload.name);
     let outcomes: Vec<&Outcome> = others.iter().filter_map(|other| other.named("set")).collect();
     let scores = outcomes.iter().map(|outcome| Score::of(outcome, off));
     let tried: Vec<(Vec<String>, Score)> = partitions.into_iter().zip(scores).collect();
@@ -210,7 +229,7 @@ fn best(common: &Common, workload: &str) -> Result<Best> {
     };
     let gains = outcomes.iter().map(|outcome| sweep::gain_of_all(&done(outcome), &done(default)));
     let best_for_all = gains.max_by(f64::total_cmp).context("no partition fits the machine")?;
-    Ok(sweep::best(workload, Score::of(default, off), &tried, best_for_all))
+    Ok(sweep::best(&workload.name, Score::of(default, off), &tried, best_for_all))
 }
 
 fn static_table(best: &Best) -> Result<String> {
@@ -269,5 +288,20 @@ mod tests {
             let options = Run::try_parse_from(run).unwrap().options;
             assert_eq!(options.scaled.machine, common.machine);
         }
+    }
+
+    #[test]
+    fn workloads_have_names_or_are_in_files() {
+        let words = "sweep nginx --workload=mine.toml x264 --workload yours.toml";
+        let common = Sweep::try_parse_from(words.split(' ')).unwrap().common;
+        let chosen = common.chosen();
+        let names: Vec<&str> = chosen.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["nginx", "x264", "mine.toml", "yours.toml"]);
+        for it in chosen {
+            let run = ["run".to_owned(), it.argument];
+            assert!(Run::try_parse_from(run).is_ok(), "{}", it.name);
+        }
+        assert!(Sweep::try_parse_from(["sweep", "--workload=mine.toml"]).is_ok());
+        assert!(Sweep::try_parse_from(["sweep"]).is_err());
     }
 }
