@@ -384,7 +384,7 @@ pub const REASONS: &[Reason] = &[
             "sim.draws_nginx_default_median",
             "sim.draws_nginx_default_p5",
         ],
-        why: "the bar is what was published for the real server; in the model there are 0.9932 if \
+        why: "the bar is what was published for the real server; in the model there are 0.9933 if \
               moves cost nothing at all, and faults, moves and cold caches take the rest \
               ([simulator.md](simulator.md#where-avx-cores-do-not-pay-for-themselves) has the \
               arithmetic, and why no scheduler that moves tasks when they fault can reach the \
