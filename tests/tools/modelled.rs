@@ -527,8 +527,12 @@ fn deviation_over_seeds(policy: &str) -> Result<f64> {
 }
 
 fn nginx_with(seed: u16, scales: &[String]) -> Vec<String> {
-    let run = ["run".to_owned(), "nginx".to_owned(), format!("--seed={seed}")];
-    run.into_iter().chain(scales.iter().map(|scale| format!("--scale={scale}"))).collect()
+    scaled(&["run", "nginx", &format!("--seed={seed}")], scales)
+}
+
+fn scaled(run: &[&str], scales: &[String]) -> Vec<String> {
+    let scales = scales.iter().map(|scale| format!("--scale={scale}"));
+    run.iter().map(|word| word.to_string()).chain(scales).collect()
 }
 
 fn work(outcome: &Value) -> Result<f64> {
@@ -629,19 +633,15 @@ fn least(ratios: Vec<f64>) -> Result<f64> {
 /// load that does not change itself.
 fn role_changes() -> Result<f64> {
     let steady = FULL_LOAD.iter().chain(&OTHER_LOAD).filter(|name| **name != "steps");
-    let run = |name: &&str| vec!["run".to_owned(), name.to_string(), "--seconds=40".to_owned()];
-    let runs: Vec<_> = steady.map(run).collect();
+    let runs: Vec<_> = steady.map(|name| scaled(&["run", name, "--seconds=40"], &[])).collect();
     of_runs("default", &runs, |it| changes_after(it, 30_000.0)).map(most)
 }
 
 /// In each of the draws, from the tenth second on, of two workloads that have to be learnt.
 fn drawn_role_changes() -> Result<Vec<f64>> {
     let of = |workload: &str| -> Result<Vec<f64>> {
-        let run = |scales: Vec<String>| -> Vec<String> {
-            let scales = scales.into_iter().map(|scale| format!("--scale={scale}"));
-            ["run", workload, "--seconds=20"].map(str::to_owned).into_iter().chain(scales).collect()
-        };
-        let runs: Vec<_> = draws()?.into_iter().map(run).collect();
+        let run = |scales: &Vec<String>| scaled(&["run", workload, "--seconds=20"], scales);
+        let runs: Vec<_> = draws()?.iter().map(run).collect();
         of_runs("default", &runs, |it| changes_after(it, 10_000.0))
     };
     let [one, other] = [of("x264-nginx")?, of("x265-parsec")?];
