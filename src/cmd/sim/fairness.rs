@@ -7,17 +7,16 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
+use super::choice::Choice;
 use super::machine::ScaledMachine;
 use super::outcome_of;
 use crate::cmd::{print, print_json};
 use crate::sim::unfairness::{self, Sharing};
-use crate::sim::workload::Workload;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// What the machine is to do: one of those that "sim list" shows, some programs of which use
-    /// wide vectors and some of which do not.
-    workload: String,
+    #[command(flatten)]
+    choice: Choice,
 
     #[command(flatten)]
     machine: ScaledMachine,
@@ -48,8 +47,7 @@ struct Report {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let workload = Workload::named(&options.workload)?;
-    let setup = options.machine.setup(workload, options.seconds)?;
+    let setup = options.machine.setup(options.choice.workload()?, options.seconds)?;
     let shared = unfairness::measure(&setup, !options.avx2, &options.settings, outcome_of)?;
     let report = Report { kind: "modelled", workload: setup.workload.name, shared };
     if options.json { print_json(&report) } else { print(&table(&report)?) }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `sim`: policies side by side, on a machine that is a model.
 
+mod choice;
 mod fairness;
 mod import;
 mod jobs;
@@ -44,7 +45,7 @@ enum Command {
     Run(run::Options),
     /// Make a workload of a trace of real programs.
     Import(import::Options),
-    /// Show how unfairly a machine is shared whose clocks some programs lower.
+    /// Show how unfairly a machine is shared whose clocks some programs of a workload lower.
     Fairness(fairness::Options),
     /// Run workloads many times, with other parameters or policies.
     #[command(subcommand)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::choice::Choice;
 use super::machine::ScaledMachine;
 use super::outcome_of;
 use super::progress::Progress;
@@ -19,18 +20,13 @@ use crate::sim::outcome::Outcome;
 use crate::sim::record::Latency;
 use crate::sim::variant::Variant;
 use crate::sim::workload::Workload;
-use crate::sim::{parameters, report, workload_file};
+use crate::sim::{parameters, report};
 use crate::version;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// What the machine is to do: one of those that "sim list" shows.
-    #[arg(required_unless_present = "file")]
-    workload: Option<String>,
-
-    /// A workload of your own.
-    #[arg(long = "workload", id = "file", value_name = "FILE", conflicts_with = "workload")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    choice: Choice,
 
     #[command(flatten)]
     pub(super) scaled: ScaledMachine,
@@ -59,12 +55,7 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let workload = match (&options.workload, &options.file) {
-        (Some(name), _) => Workload::named(name)?,
-        (None, Some(file)) => from_file(file)?,
-        (None, None) => bail!("there is no workload: \"sim list\" shows some"),
-    };
-    let comparison = compare(options, workload)?;
+    let comparison = compare(options, options.choice.workload()?)?;
     write_report(options.report.as_deref(), || report::html(&comparison))?;
     if options.json { print_json(&comparison) } else { print(&table(&comparison)?) }
 }
@@ -74,12 +65,6 @@ pub fn write_report(file: Option<&Path>, page: impl FnOnce() -> String) -> Resul
     let Some(file) = file else { return Ok(()) };
     fs::write(file, page())
         .with_context(|| format!("cannot write the report to {}", file.display()))
-}
-
-pub fn from_file(file: &Path) -> Result<Workload> {
-    let text =
-        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    workload_file::read(&file.display().to_string(), &text)
 }
 
 fn compare(options: &Options, workload: Workload) -> Result<Comparison> {

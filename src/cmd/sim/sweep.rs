@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::choice::from_file;
 use super::jobs;
 use super::machine::Machine;
-use super::run::{command_line, from_file, variants, write_report};
+use super::run::{command_line, variants, write_report};
 use crate::cmd::{print, print_json};
 use crate::sim::outcome::Outcome;
 use crate::sim::report::{self, Made};
