@@ -67,6 +67,7 @@ void sim_detach(void)
 		sim_disable_task(task);
 	is_attached = false;
 	sim_timers_forget();
+	sim_calls_forget();
 	for (task = sim_newest_task(); task; task = task->older) {
 		task->t.scx.slice = SLICE_DFL;
 		if (task->state == SIM_WAITS)
@@ -88,7 +89,8 @@ static void take_over_all_tasks(void)
 			sim_account(task->cpu);
 		/* As another scheduler may have left it. */
 		task->t.scx.dsq_vtime = 7 * task->t.pid;
-		avxspec.enable(&task->t);
+		if (!task->is_realtime)
+			sim_tell_enable(task);
 		task->t.scx.slice = SLICE_DFL;
 		if (task->state == SIM_WAITS)
 			sim_move_away(task);

@@ -19,7 +19,7 @@ static const char *holder;
 
 static void note(enum sim_callback callback, struct sim_task *task)
 {
-	if (!notes_calls || !task || callback > SIM_DISABLE)
+	if (!notes_calls || !task)
 		return;
 	if (nr_noted_calls == room_for_calls) {
 		room_for_calls = room_for_calls ? 2 * room_for_calls : 1024;
@@ -94,9 +94,15 @@ u32 sim_noted_calls(const struct sim_call **calls)
 	return nr_noted_calls;
 }
 
-void sim_calls_reset(void)
+/* Those of the next scheduler are not noted. */
+void sim_calls_forget(void)
 {
 	notes_calls = false;
+}
+
+void sim_calls_reset(void)
+{
+	sim_calls_forget();
 	nr_noted_calls = 0;
 	nr_held = 0;
 	present_call = (struct sim_call){ .callback = SIM_NO_CALLBACK };

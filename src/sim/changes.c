@@ -16,15 +16,29 @@ static void from_elsewhere(const struct sim_task *task)
 	sim_this_cpu = cpu;
 }
 
-/* Whoever runs is told of as if it began, and by the CPU of who changed it. */
-void sim_tell_changed(struct sim_task *task)
+/* The task asks for a change itself, or somebody else does. */
+static void as_who_asks(const struct sim_task *task, bool asks_itself)
 {
-	from_elsewhere(task);
+	if (asks_itself)
+		sim_this_cpu = task->cpu;
+	else
+		from_elsewhere(task);
+}
+
+/* Whoever runs is told of as if it began, and by the CPU of who changed it. */
+static void tell_changed(struct sim_task *task, bool asks_itself)
+{
+	as_who_asks(task, asks_itself);
 	sim_tell_running(task);
 }
 
+void sim_tell_changed(struct sim_task *task)
+{
+	tell_changed(task, false);
+}
+
 /* Whoever waits is queued anew. */
-void sim_task_weigh(struct sim_task *task, u32 weight)
+void sim_task_weigh(struct sim_task *task, u32 weight, bool asks_itself)
 {
 	bool waits = task->state == SIM_WAITS;
 
@@ -36,36 +50,38 @@ void sim_task_weigh(struct sim_task *task, u32 weight)
 	if (waits)
 		sim_enqueue(task, task->cpu, 0);
 	if (task->state == SIM_RUNS)
-		sim_tell_changed(task);
+		tell_changed(task, asks_itself);
 }
 
 /*
- * What runs is of a realtime class from now on, as it asks itself, or as who holds a lock may
- * be; or what does is no longer, or what has gone to sleep so. The kernel lets go of what was asked
- * of it for the task, whose storage stays.
+ * The task is of a realtime class from now on, as it asks itself, or as who holds a lock may
+ * be; or it no longer is. The kernel lets go of what was asked of it for the task, whose storage
+ * stays.
  */
 void sim_task_be_realtime(struct sim_task *task, bool is_realtime, bool asks_itself)
 {
+	bool waits = task->state == SIM_WAITS;
+
 	if (task->is_realtime == is_realtime || !sim_is_attached())
 		return;
-	if (is_realtime && task->state != SIM_RUNS)
-		return;
+	if (waits)
+		sim_unlink_task(task);
 	if (task->state == SIM_RUNS)
 		sim_account(task->cpu);
 	task->is_realtime = is_realtime;
 	task->t.prio = is_realtime ? 98 : 120;
+	as_who_asks(task, asks_itself);
 	if (is_realtime) {
-		if (asks_itself)
-			sim_this_cpu = task->cpu;
-		else
-			from_elsewhere(task);
-		avxspec.disable(&task->t);
+		sim_tell_disable(task);
 		sim_let_go(task);
-		return;
+	} else {
+		task->runnable_at = scx_bpf_now();
+		sim_tell_enable(task);
 	}
-	avxspec.enable(&task->t);
-	if (task->state == SIM_RUNS)
-		sim_tell_changed(task);
+	if (waits)
+		sim_enqueue(task, task->cpu, 0);
+	if (task->state == SIM_RUNS && !is_realtime)
+		tell_changed(task, asks_itself);
 }
 
 void sim_take_cpu(u32 cpu)
@@ -85,13 +101,15 @@ void sim_give_cpu(u32 cpu)
 	sim_schedule(cpu);
 }
 
-/* The task may use these CPUs from now on. */
-void sim_task_allow(struct sim_task *task, const u64 *words)
+/* The task may use these CPUs from now on; nothing happens if it may already. */
+void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself)
 {
 	enum sim_state state = task->state;
 	u32 cpu = task->cpu;
 	bool may_stay;
 
+	if (!memcmp(words, task->allowed.bits, sizeof(task->allowed.bits)))
+		return;
 	if (state == SIM_WAITS)
 		sim_unlink_task(task);
 	if (state == SIM_RUNS)
@@ -108,7 +126,7 @@ void sim_task_allow(struct sim_task *task, const u64 *words)
 		sim_move_away(task);
 	if (state != SIM_RUNS)
 		return;
-	sim_tell_changed(task);
+	tell_changed(task, asks_itself);
 	if (may_stay)
 		return;
 	/* A kernel thread moves it, for which it has to make room. */
@@ -125,16 +143,16 @@ void sim_set_online(u32 cpu, bool is_online)
 
 	if (sim_cpus[cpu].is_online == is_online)
 		return;
+	sim_cpus[cpu].is_online = is_online;
 	if (!is_online) {
 		sim_preempt(cpu);
 		sim_cpus[cpu].is_taken = false;
 	}
-	sim_cpus[cpu].is_online = is_online;
 	/* It idles either way, and is not told of before the scheduler begins anew. */
 	sim_set_idle(cpu, true);
 	sim_cpus[cpu].idle_since = scx_bpf_now();
 	sim_this_cpu = cpu;
-	while ((task = sim_cpus[cpu].local.first))
+	while ((task = sim_cpus[cpu].local.first ?: sim_cpus[cpu].realtime.first))
 		sim_move_away(task);
 	if (is_online)
 		sim_resched_cpu(cpu);

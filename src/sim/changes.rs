@@ -17,7 +17,7 @@ const LOAD_NS: u64 = 20_000_000;
 impl<H: Hardware> Engine<H> {
     /// As `nice` does, at once.
     pub fn weigh(&mut self, task: Task, weight: u32) {
-        self.change_task(task, "gets a weight", |engine| engine.kernel.weigh(task, weight));
+        self.change_task(task, "gets a weight", |engine| engine.kernel.weigh(task, weight, false));
     }
 
     /// It has realtime priority for a moment, if it runs.
@@ -46,11 +46,16 @@ impl<H: Hardware> Engine<H> {
 
     /// The task may use these CPUs from now on.
     pub fn allow(&mut self, task: Task, cpus: &[u64; MASK_WORDS]) {
-        self.change_task(task, "gets a mask", |engine| engine.kernel.allow(task, cpus));
+        self.change_task(task, "gets a mask", |engine| engine.kernel.allow(task, cpus, false));
     }
 
     /// What it runs on may run something else afterwards.
-    fn change_task(&mut self, task: Task, what: &'static str, change: impl FnOnce(&mut Self)) {
+    pub(super) fn change_task(
+        &mut self,
+        task: Task,
+        what: &'static str,
+        change: impl FnOnce(&mut Self),
+    ) {
         self.is_at(Occasion::OfTask(task, what));
         let cpu = self.kernel.cpu_of(task);
         self.change_cpu(cpu, change);

@@ -219,7 +219,8 @@ fn what_runs_is_changed_without_a_trace_on_the_cpu_of_who_does_it() {
     for round in 0..20 {
         for task in [wide, scalar] {
             engine.weigh(task, [300, 100][round % 2]);
-            engine.allow(task, &[u64::MAX; MASK_WORDS]);
+            let its_own = only(engine.kernel().cpu_of(task));
+            engine.allow(task, &[its_own, [u64::MAX; MASK_WORDS]][round % 2]);
             engine.run_for(3 * MS + MS / 3).unwrap();
             engine.kernel().audit().unwrap();
         }

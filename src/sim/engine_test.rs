@@ -145,7 +145,7 @@ fn no_cpu_idles_while_somebody_waits_at_another_cache() {
 fn confine(engine: &mut Engine<Steady>, tasks: &[Task], cpus: u64) {
     let mut words = [0; MASK_WORDS];
     words[0] = cpus;
-    tasks.iter().for_each(|task| engine.kernel_mut().allow(*task, &words));
+    tasks.iter().for_each(|task| engine.kernel_mut().allow(*task, &words, false));
 }
 
 /// How long one of them waits at most, in the next so many milliseconds.
@@ -249,7 +249,7 @@ fn whoever_moves_stays_with_its_cache_if_it_can() {
     }
     engine.run_for(10 * MS).unwrap();
     for task in &tasks {
-        engine.kernel_mut().allow(*task, &[u64::MAX; MASK_WORDS]);
+        engine.kernel_mut().allow(*task, &[u64::MAX; MASK_WORDS], false);
     }
     for _ in 0..1000 {
         engine.run_for(MS).unwrap();

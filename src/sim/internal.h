@@ -25,6 +25,8 @@ void sim_set_up_scheduler(u32 nr_llcs, u32 cpus_per_core, u32 tier,
 
 /* tasks.c */
 void sim_init_task(struct sim_task *task, bool is_forked);
+void sim_tell_enable(struct sim_task *task);
+void sim_tell_disable(struct sim_task *task);
 void sim_disable_task(struct sim_task *task);
 void sim_tasks_reset(void);
 
@@ -71,6 +73,7 @@ struct sim_call sim_present_call(void);
 bool sim_is_within(enum sim_callback callback);
 bool sim_is_placing(const struct sim_task *task);
 void sim_check_held(void);
+void sim_calls_forget(void);
 void sim_calls_reset(void);
 
 /* idle.c */

@@ -30,6 +30,7 @@ struct sim_dsq {
 struct sim_cpu {
 	struct sim_task *curr; /* NULL while it idles, or belongs to others */
 	struct sim_dsq local;
+	struct sim_dsq realtime; /* Tasks that are none of the scheduler's, and come first. */
 	bool is_online;
 	bool is_taken; /* by a realtime task */
 	bool needs_resched;
@@ -93,14 +94,17 @@ bool sim_is_attached(void);
 void sim_tell_tick(void);
 void sim_tell_switch(struct task_struct *prev);
 void sim_set_policy(const struct avx_policy_in_force *policy);
-/* The first ones are noted, of which task they were, in their order. */
+/* They are noted, of which task they were, in their order. */
 enum sim_callback {
+	SIM_ENABLE,
 	SIM_SELECT_CPU,
 	SIM_ENQUEUE,
 	SIM_DISPATCH,
 	SIM_RUNNING,
 	SIM_DISABLE,
 	SIM_CPU_RELEASE,
+	SIM_HIDDEN_USED,
+	SIM_SYSCALL_DONE,
 	SIM_NO_CALLBACK,
 };
 
@@ -126,8 +130,9 @@ u32 sim_noted_calls(const struct sim_call **calls);
 void sim_set_time(u64 now);
 
 struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup);
-void sim_task_allow(struct sim_task *task, const u64 *words);
-void sim_task_weigh(struct sim_task *task, u32 weight);
+/* Changes, which a task that runs may ask for itself. */
+void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself);
+void sim_task_weigh(struct sim_task *task, u32 weight, bool asks_itself);
 void sim_task_be_realtime(struct sim_task *task, bool is_realtime, bool asks_itself);
 void sim_task_exit(struct sim_task *task);
 void sim_wake(struct sim_task *task, u32 waker_cpu);
@@ -152,7 +157,7 @@ u32 sim_task_cpu(const struct sim_task *task);
 u64 sim_task_ran(const struct sim_task *task);
 u64 sim_task_moves(const struct sim_task *task);
 u64 sim_task_waived(struct sim_task *task);
-/* Since when it waits for a CPU, in whichever queues, or 0. */
+/* Since when it waits for a CPU, in whichever queues of the scheduler, or 0. */
 u64 sim_task_waits_since(const struct sim_task *task);
 bool sim_task_is_hidden(const struct sim_task *task);
 void sim_task_has_wide(struct sim_task *task, bool has);

@@ -37,8 +37,17 @@ struct SimFailure {
 }
 
 /// In the order of enum sim_callback.
-const CALLBACKS: [&str; 6] =
-    ["select_cpu", "enqueue", "dispatch", "running", "disable", "cpu_release"];
+const CALLBACKS: [&str; 9] = [
+    "enable",
+    "select_cpu",
+    "enqueue",
+    "dispatch",
+    "running",
+    "disable",
+    "cpu_release",
+    "hidden_used",
+    "syscall_done",
+];
 
 /// The words of a mask of CPUs.
 pub const MASK_WORDS: usize = 16;
@@ -81,8 +90,12 @@ mod native {
             weight: u32,
             cgroup: u64,
         ) -> *mut Opaque;
-        pub fn sim_task_allow(task: *mut Opaque, words: *const [u64; MASK_WORDS]);
-        pub fn sim_task_weigh(task: *mut Opaque, weight: u32);
+        pub fn sim_task_allow(
+            task: *mut Opaque,
+            words: *const [u64; MASK_WORDS],
+            asks_itself: bool,
+        );
+        pub fn sim_task_weigh(task: *mut Opaque, weight: u32, asks_itself: bool);
         pub fn sim_task_be_realtime(task: *mut Opaque, is_realtime: bool, asks_itself: bool);
         pub fn sim_task_exit(task: *mut Opaque);
         pub fn sim_wake(task: *mut Opaque, waker_cpu: u32);
@@ -305,14 +318,14 @@ impl Kernel {
         Task(unsafe { native::sim_task_new(parent, is_thread, weight, cgroup) })
     }
 
-    pub fn allow(&mut self, task: Task, cpus: &[u64; MASK_WORDS]) {
+    pub fn allow(&mut self, task: Task, cpus: &[u64; MASK_WORDS], asks_itself: bool) {
         // SAFETY: tasks are of this kernel and did not exit, here and below.
-        unsafe { native::sim_task_allow(task.0, cpus) }
+        unsafe { native::sim_task_allow(task.0, cpus, asks_itself) }
     }
 
-    pub fn weigh(&mut self, task: Task, weight: u32) {
+    pub fn weigh(&mut self, task: Task, weight: u32, asks_itself: bool) {
         // SAFETY: see above.
-        unsafe { native::sim_task_weigh(task.0, weight) }
+        unsafe { native::sim_task_weigh(task.0, weight, asks_itself) }
     }
 
     pub fn be_realtime(&mut self, task: Task, is_realtime: bool, asks_itself: bool) {

@@ -61,6 +61,8 @@ void sim_fault(u32 cpu, const u8 *code)
 {
 	struct sim_task *curr = sim_cpus[cpu].curr;
 	struct pt_regs regs = { .ip = (u64)code };
+	struct sim_call before;
+	bool leaves;
 
 	if (!curr || !curr->is_hidden)
 		return;
@@ -68,21 +70,34 @@ void sim_fault(u32 cpu, const u8 *code)
 	sim_account(cpu);
 	curr->is_hidden = false;
 	curr->wants_hidden = false;
-	if (avxspec_hidden_used(&regs, XFEATURES_AVX512, 6))
+	before = sim_begin_call(SIM_HIDDEN_USED, curr);
+	leaves = avxspec_hidden_used(&regs, XFEATURES_AVX512, 6);
+	sim_end_call(before);
+	if (leaves)
 		sim_end_slice(cpu);
+}
+
+/* Whether it is to run elsewhere after it. */
+static bool tell_syscall_done(struct sim_task *task)
+{
+	struct pt_regs regs = { .orig_ax = SYS_GETPPID };
+	struct sim_call before = sim_begin_call(SIM_SYSCALL_DONE, task);
+	bool leaves = avxspec_syscall_done(&regs);
+
+	sim_end_call(before);
+	return leaves;
 }
 
 /* What runs on @cpu returns from a system call. */
 void sim_syscall(u32 cpu)
 {
 	struct sim_task *curr = sim_cpus[cpu].curr;
-	struct pt_regs regs = { .orig_ax = SYS_GETPPID };
 
 	if (!curr)
 		return;
 	sim_this_cpu = cpu;
 	sim_account(cpu);
-	if (curr->is_watched && avxspec_syscall_done(&regs))
+	if (curr->is_watched && tell_syscall_done(curr))
 		sim_end_slice(cpu);
 	/* Here, and nowhere else, hiding takes effect. */
 	if (curr->wants_hidden)

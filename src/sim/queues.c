@@ -219,10 +219,22 @@ static void tell_enqueue(struct sim_task *task, u64 enq_flags)
 	sim_end_call(before);
 }
 
+/* A realtime task waits for those only that came before it. */
+static void enqueue_realtime(struct sim_task *task, u32 cpu)
+{
+	task->queued_at = scx_bpf_now();
+	sim_link_behind(&sim_cpus[cpu].realtime, task, sim_cpus[cpu].realtime.last);
+	sim_resched_cpu(cpu);
+}
+
 void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
 {
 	task->state = SIM_WAITS;
 	task->t.scx.flags |= SCX_TASK_QUEUED;
+	if (task->is_realtime) {
+		enqueue_realtime(task, cpu);
+		return;
+	}
 	if (!sim_is_attached()) {
 		enqueue_by_itself(task);
 		return;
@@ -238,7 +250,7 @@ void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
 /* Whoever waits where it may not be is queued there, and gone before any CPU is told of it. */
 void sim_enqueue_in_passing(struct sim_task *task)
 {
-	if (!sim_is_attached())
+	if (!sim_is_attached() || task->is_realtime)
 		return;
 	tell_enqueue(task, 0);
 	task->direct_dsq = NO_DSQ;
@@ -286,6 +298,9 @@ void scx_bpf_reenqueue_local(void)
 		sim_fail("CPU %u is to queue its tasks anew, and keeps them", sim_this_cpu);
 		return;
 	}
+	/* It goes, and a kernel thread moves all that is there. */
+	if (!sim_cpus[sim_this_cpu].is_online)
+		return;
 	sim_is_within_release = true;
 	/* Who comes back comes behind these. */
 	while (nr-- && (task = next)) {

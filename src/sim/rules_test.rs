@@ -18,8 +18,8 @@ const KICK_IDLE: u64 = 1;
 const KICK_PREEMPT: u64 = 2;
 
 /// Of enum sim_callback.
-const ENQUEUE: u32 = 1;
-const DISPATCH: u32 = 2;
+const ENQUEUE: u32 = 2;
+const DISPATCH: u32 = 3;
 
 /// One that there may be, and no other scheduler's.
 const QUEUE: u64 = 3000;

@@ -28,6 +28,8 @@ void sim_account(u32 cpu)
 static bool keeps(u32 cpu, struct sim_task *prev)
 {
 	bool is_queued = prev && prev->t.scx.flags & SCX_TASK_QUEUED;
+	/* The kernel speaks of no task of another class. */
+	struct sim_task *told = prev && !prev->is_realtime ? prev : NULL;
 	struct sim_call before;
 
 	if (is_queued && (prev->t.scx.slice || prev->is_realtime))
@@ -38,24 +40,27 @@ static bool keeps(u32 cpu, struct sim_task *prev)
 		return false;
 	if (!sim_is_attached())
 		return is_queued;
-	before = sim_begin_call(SIM_DISPATCH, prev);
-	avxspec.dispatch(cpu, prev && !prev->is_realtime ? &prev->t : NULL);
+	before = sim_begin_call(SIM_DISPATCH, told);
+	avxspec.dispatch(cpu, told ? &told->t : NULL);
 	sim_end_call(before);
 	return is_queued && prev->t.scx.slice;
 }
 
 static void leave_cpu(u32 cpu, struct sim_task *prev, bool to_idle)
 {
+	struct sim_cpu *it = &sim_cpus[cpu];
+	struct sim_dsq *queue = prev->is_realtime ? &it->realtime : &it->local;
+
 	prev->fpstate.regs.xsave.header.xfeatures = sim_registers_in_use(prev);
 	if (!(prev->t.scx.flags & SCX_TASK_QUEUED)) {
 		prev->state = SIM_SLEEPS;
 		return;
 	}
 	prev->runnable_at = scx_bpf_now();
-	if (prev->t.scx.slice) {
+	if (prev->t.scx.slice || prev->is_realtime) {
 		prev->state = SIM_WAITS;
 		prev->queued_at = scx_bpf_now();
-		sim_link_behind(&sim_cpus[cpu].local, prev, NULL);
+		sim_link_behind(queue, prev, NULL);
 		return;
 	}
 	sim_enqueue(prev, cpu, to_idle ? SCX_ENQ_LAST : 0);
@@ -65,7 +70,7 @@ void sim_tell_running(struct sim_task *task)
 {
 	struct sim_call before;
 
-	if (!sim_is_attached())
+	if (!sim_is_attached() || task->is_realtime)
 		return;
 	before = sim_begin_call(SIM_RUNNING, task);
 	avxspec.running(&task->t);
@@ -87,6 +92,21 @@ static void enter_cpu(u32 cpu, struct sim_task *next)
 	sim_tell_running(next);
 }
 
+/* A realtime task runs as soon as it is there, if no other one does. */
+static bool turns_to_realtime(u32 cpu, struct sim_task *prev)
+{
+	struct sim_task *next = sim_cpus[cpu].realtime.first;
+
+	if (!next || (prev && prev->is_realtime && prev->t.scx.flags & SCX_TASK_QUEUED))
+		return false;
+	if (prev && prev->is_realtime)
+		leave_cpu(cpu, prev, false);
+	else
+		sim_preempt(cpu);
+	enter_cpu(cpu, next);
+	return true;
+}
+
 void sim_schedule(u32 cpu)
 {
 	struct sim_task *prev = sim_cpus[cpu].curr, *next;
@@ -96,6 +116,8 @@ void sim_schedule(u32 cpu)
 	if (!sim_cpus[cpu].is_online || sim_cpus[cpu].is_taken)
 		return;
 	sim_account(cpu);
+	if (turns_to_realtime(cpu, prev))
+		return;
 	if (keeps(cpu, prev)) {
 		if (!prev->t.scx.slice)
 			prev->t.scx.slice = SLICE_DFL;
@@ -136,7 +158,7 @@ void sim_preempt(u32 cpu)
 	keeps(cpu, curr);
 	leave_cpu(cpu, curr, false);
 	sim_cpus[cpu].curr = NULL;
-	if (!sim_is_attached())
+	if (!sim_is_attached() || curr->is_realtime)
 		return;
 	sim_releasing = curr;
 	before = sim_begin_call(SIM_CPU_RELEASE, curr);

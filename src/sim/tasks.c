@@ -17,13 +17,27 @@ void sim_init_task(struct sim_task *task, bool is_forked)
 	task->runnable_at = scx_bpf_now();
 }
 
-/* Nothing is left of what the scheduler asked for, and of what it knew of the task. */
-void sim_disable_task(struct sim_task *task)
+void sim_tell_enable(struct sim_task *task)
+{
+	struct sim_call before = sim_begin_call(SIM_ENABLE, task);
+
+	avxspec.enable(&task->t);
+	sim_end_call(before);
+}
+
+void sim_tell_disable(struct sim_task *task)
 {
 	struct sim_call before = sim_begin_call(SIM_DISABLE, task);
 
 	avxspec.disable(&task->t);
 	sim_end_call(before);
+}
+
+/* Nothing is left of what the scheduler asked for, and of what it knew of the task. */
+void sim_disable_task(struct sim_task *task)
+{
+	if (!task->is_realtime)
+		sim_tell_disable(task);
 	for (u32 n = 0; n < SIM_STORAGES; n++) {
 		free(task->storage[n]);
 		task->storage[n] = NULL;
@@ -60,7 +74,7 @@ struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weigh
 	newest_task = task;
 	if (sim_is_attached()) {
 		sim_init_task(task, parent);
-		avxspec.enable(&task->t);
+		sim_tell_enable(task);
 	}
 	return task;
 }
@@ -106,7 +120,7 @@ void sim_wake(struct sim_task *task, u32 waker_cpu)
 		return;
 	/* What it waited for is told where there is somebody. */
 	sim_this_cpu = sim_cpus[waker_cpu].is_online ? waker_cpu : sim_fallback_cpu(task);
-	if (!sim_is_attached()) {
+	if (!sim_is_attached() || task->is_realtime) {
 		cpu = sim_fallback_cpu(task);
 	} else if (task->t.nr_cpus_allowed > 1 && !task->pins_cpu) {
 		cpu = select_cpu(task);
@@ -146,7 +160,7 @@ u64 sim_task_moves(const struct sim_task *task)
 
 u64 sim_task_waits_since(const struct sim_task *task)
 {
-	return task->state == SIM_WAITS ? task->runnable_at : 0;
+	return task->state == SIM_WAITS && !task->is_realtime ? task->runnable_at : 0;
 }
 
 void sim_task_has_wide(struct sim_task *task, bool has)

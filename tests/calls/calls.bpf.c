@@ -28,16 +28,11 @@ static bool is_of_a_scene(const char name[NAME_LENGTH])
 	       name[4] == 'e';
 }
 
-/* @args are what the kernel gives to the callback, in which @nr is the task. */
-static int note(u64 *args, u32 nr, const char callback[NAME_LENGTH])
+static int note(struct task_struct *p, const char callback[NAME_LENGTH])
 {
-	struct task_struct *p = NULL;
 	struct call *call;
 	char name[NAME_LENGTH];
 
-	bpf_probe_read_kernel(&p, sizeof(p), args + nr);
-	if (!p)
-		return 0;
 	BPF_CORE_READ_STR_INTO(&name, p, comm);
 	if (!is_of_a_scene(name))
 		return 0;
@@ -50,18 +45,33 @@ static int note(u64 *args, u32 nr, const char callback[NAME_LENGTH])
 	return 0;
 }
 
+/* @args are what the kernel gives to the callback, in which @nr is the task. */
+static int note_argument(u64 *args, u32 nr, const char callback[NAME_LENGTH])
+{
+	struct task_struct *p = NULL;
+
+	bpf_probe_read_kernel(&p, sizeof(p), args + nr);
+	return p ? note(p, callback) : 0;
+}
+
 /* Each has the name of what it is attached to. */
-#define NOTE(name, nr)                                           \
+#define NOTE(name, noting)                                       \
 	SEC("fentry")                                            \
 	int BPF_PROG(avxspec_##name, u64 *args)                  \
 	{                                                        \
 		static const char callback[NAME_LENGTH] = #name; \
                                                                  \
-		return note(args, nr, callback);                 \
+		return noting;                                   \
 	}
+#define NOTE_ARGUMENT(name, nr) NOTE(name, note_argument(args, nr, callback))
+#define NOTE_CURRENT(name) NOTE(name, note((void *)bpf_get_current_task(), callback))
 
-NOTE(select_cpu, 0)
-NOTE(enqueue, 0)
-NOTE(dispatch, 1)
-NOTE(running, 0)
-NOTE(disable, 0)
+NOTE_ARGUMENT(enable, 0)
+NOTE_ARGUMENT(select_cpu, 0)
+NOTE_ARGUMENT(enqueue, 0)
+NOTE_ARGUMENT(dispatch, 1)
+NOTE_ARGUMENT(running, 0)
+NOTE_ARGUMENT(disable, 0)
+NOTE_CURRENT(cpu_release)
+NOTE_CURRENT(hidden_used)
+NOTE_CURRENT(syscall_done)

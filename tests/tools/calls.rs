@@ -8,9 +8,11 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::query::ProgInfoIter;
-use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, RingBufferBuilder, libbpf_sys};
+use libbpf_rs::{
+    Link, MapCore, Object, ObjectBuilder, OpenObject, ProgramMut, RingBufferBuilder, libbpf_sys,
+};
 
 const OBJECT: &str = "/calls.o";
 
@@ -44,6 +46,9 @@ pub fn calls(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Programs of the scheduler that are there where AVX-512 can be hidden.
+const OF_HIDING: [&str; 2] = ["avxspec_hidden_used", "avxspec_syscall_done"];
+
 /// At the programs of the scheduler that have the same names, which have to be open until all is
 /// loaded.
 fn aim(object: &mut OpenObject) -> Result<Vec<OwnedFd>> {
@@ -51,7 +56,14 @@ fn aim(object: &mut OpenObject) -> Result<Vec<OwnedFd>> {
     for mut program in object.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let short = name.get(..NAME_MAX).unwrap_or(&name);
-        let target = running_program(short)?;
+        let target = match running_program(short)? {
+            Some(target) => target,
+            None if OF_HIDING.contains(&name.as_str()) => {
+                program.set_autoload(false);
+                continue;
+            }
+            None => bail!("no program {short} runs"),
+        };
         program
             .set_attach_target(target.as_raw_fd(), Some(name.clone()))
             .with_context(|| format!("cannot aim at {name}"))?;
@@ -60,24 +72,26 @@ fn aim(object: &mut OpenObject) -> Result<Vec<OwnedFd>> {
     Ok(targets)
 }
 
-fn running_program(name: &str) -> Result<OwnedFd> {
+fn running_program(name: &str) -> Result<Option<OwnedFd>> {
     let mut all = ProgInfoIter::default();
-    let found = all.find(|program| program.name.to_string_lossy() == name);
-    let id = found.with_context(|| format!("no program {name} runs"))?.id;
+    let Some(found) = all.find(|program| program.name.to_string_lossy() == name) else {
+        return Ok(None);
+    };
+    let id = found.id;
     // SAFETY: the call touches no memory, and the result is a descriptor that nobody owns yet.
     unsafe {
         let fd = libbpf_sys::bpf_prog_get_fd_by_id(id);
         ensure!(fd >= 0, "cannot open the program {name}: error {fd}");
-        Ok(OwnedFd::from_raw_fd(fd))
+        Ok(Some(OwnedFd::from_raw_fd(fd)))
     }
 }
 
 fn attach(object: &mut Object) -> Result<Vec<Link>> {
-    let attach = |program: libbpf_rs::ProgramMut<'_>| {
+    let attach = |program: ProgramMut<'_>| {
         let name = program.name().to_string_lossy().into_owned();
         program.attach().with_context(|| format!("cannot attach to {name}"))
     };
-    object.progs_mut().map(attach).collect()
+    object.progs_mut().filter(|program| program.autoload()).map(attach).collect()
 }
 
 fn noted(object: &Object) -> Result<Vec<[String; 2]>> {
