@@ -319,6 +319,8 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	}
 	if (sizing->now - sizing->needed_at < patience(sizing, policy))
 		return nr_avx;
+	/* It was needed just now, if cores are given back without delay. */
+	sizing->peak = at_least(sizing->peak, sample);
 	enough = enough_for(sizing->peak, sizing, policy, demand);
 	sizing->demand = at_most(sizing->demand, sizing->peak);
 	sizing->needed_at = sizing->now;

@@ -265,6 +265,20 @@ fn a_step_is_settled_within_fifty_milliseconds() {
     }
 }
 
+#[test]
+fn who_gives_back_without_delay_keeps_what_is_needed() {
+    let mut machine = Machine::new(policy_with(|policy| policy.shrink_dwell_ns = 0), 16, 1);
+    machine.threads(3, STEP, 90 * STEP);
+    machine.run(SECOND);
+    for _ in 0..100 {
+        machine.run(LOOK);
+        assert!((3..=6).contains(&machine.sizing.nr_avx), "{:?}", machine.sizing);
+    }
+    machine.threads(0, SCALAR, WIDE);
+    machine.run(2 * LOOK);
+    assert_eq!(machine.sizing.nr_avx, 0);
+}
+
 /// Bursts that come back after 99 ms keep their core; a minute later that is not so sure any
 /// more, and after some of them it is forgotten.
 #[test]
