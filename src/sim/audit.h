@@ -8,8 +8,6 @@
 
 /* For how long a task may wait beside an idle CPU that is to take it: ticks see to it. */
 #define UNNOTICED_NS (50 * 1000 * 1000ULL)
-/* For how long the set of AVX cores may be another one than the policy says. */
-#define APPROACH_NS (50 * 1000 * 1000ULL)
 
 /* As it was at the last audit, or begins to be with the scheduler. */
 static struct {
@@ -179,7 +177,7 @@ static void audit_queues(void)
 			 shared_in_use.nr, avx_in_use.nr, in_use[QUEUE_SHARED], in_use[QUEUE_AVX]);
 }
 
-/* As many as the policy wants, if it says how many. */
+/* As many as the policy wants, if it says how many; otherwise see limits.h. */
 static bool is_as_large_as_said(const struct avx_policy *policy, u32 nr_usable)
 {
 	u32 listed = 0;
@@ -252,8 +250,10 @@ void sim_audit(void)
 		return;
 	audit_queues();
 	audit_cpus();
-	if (classifies())
-		audit_roles(policy);
+	if (!classifies())
+		return;
+	audit_roles(policy);
+	audit_demand(policy, audited.policy_since);
 }
 
 #endif /* SIM_AUDIT_H */

@@ -391,6 +391,57 @@ fn who_may_use_no_avx_core_asks_for_none() {
     engine.kernel().audit().unwrap();
 }
 
+/// It does AVX work for so long, and nothing from then on.
+struct Worker(u64);
+
+impl Program for Worker {
+    fn next(&mut self, _now: u64) -> Step {
+        match self.0.checked_sub(MS) {
+            Some(left) => {
+                self.0 = left;
+                Step::Work(Kind::Heavy512, MS as f64)
+            }
+            None => Step::Sleep(100 * SECOND),
+        }
+    }
+}
+
+/// The limits are those of the audit.
+fn go_on_within_limits(engine: &mut Engine<Steady>, ns: u64) {
+    for _ in 0..ns / (10 * MS) {
+        engine.run_for(10 * MS).unwrap();
+        engine.kernel().audit().unwrap();
+    }
+}
+
+#[test]
+fn there_are_avx_cores_while_there_is_avx_work_and_none_long_after_it() {
+    for (sizing, forgets) in [("sizing=controller", SECOND), ("sizing=share", 6 * SECOND)] {
+        let turns = [sizing, "only-where-it-pays=off"];
+        let mut engine = machine(8, avx_tier_AVX_TIER_TRAP, &turns);
+        busy(&mut engine, 3);
+        for _ in 0..2 {
+            engine.spawn(Box::new(Worker(2 * SECOND)), 100);
+        }
+        go_on_within_limits(&mut engine, SECOND);
+        assert!((1..=4).contains(&engine.kernel().nr_avx_cores()), "{sizing}");
+        go_on_within_limits(&mut engine, 3 * SECOND + forgets);
+        assert_eq!(engine.kernel().nr_avx_cores(), 0, "{sizing}");
+    }
+}
+
+#[test]
+fn a_set_that_is_too_large_for_its_tasks_shrinks() {
+    let static_set = ["sizing=static", "avx-cpus=6", "only-where-it-pays=off"];
+    let mut engine = machine(8, avx_tier_AVX_TIER_TRAP, &static_set);
+    engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
+    go_on_within_limits(&mut engine, SECOND);
+    assert_eq!(engine.kernel().nr_avx_cores(), 6);
+    engine.kernel_mut().set_policy(&in_force(&["only-where-it-pays=off"]));
+    go_on_within_limits(&mut engine, SECOND);
+    assert!((1..=2).contains(&engine.kernel().nr_avx_cores()));
+}
+
 /// Whoever waits is queued anew where it is, and then elsewhere: twice an idle CPU is found for it.
 #[test]
 fn no_idle_cpu_is_lost_to_a_change_of_masks() {

@@ -98,4 +98,5 @@ bool sim_is_avx_core(u32 cpu)
 	return is_avx_cpu(cpu);
 }
 
+#include "limits.h"
 #include "audit.h"
