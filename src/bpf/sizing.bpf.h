@@ -58,20 +58,21 @@ struct avx_demand {
 
 /* What sizing remembers from one look to the next. */
 struct avx_sizing {
-	u64 now;       /* the sum of all times that elapsed */
-	u64 grown_at;  /* when the set grew the last time */
-	u64 needed_at; /* when it was too small to lose a core, or lost one */
-	u64 peak;      /* the largest demand since then, in CPU_BUSY */
-	u64 shrunk_at; /* when it lost one the last time, or 0 */
-	u64 patience;  /* how long it takes to lose one, */
-	u64 learnt_at; /* ... and when that was decided */
-	u64 total;     /* moving averages, in CPU_BUSY: of what ran, */
-	u64 avx;       /* ... of AVX work that ran, */
-	u64 demand;    /* ... of AVX work that ran or waited, */
-	u64 fair;      /* ... and of what it may have where others want CPUs */
-	u64 weight;    /* what AVX tasks counted for that waited the last time, or 0 */
-	u32 nr_avx;    /* CPUs that are AVX cores */
-	u32 for_nodes; /* ... that are to be there for each node to have some, or 0 */
+	u64 now;	/* the sum of all times that elapsed */
+	u64 grown_at;	/* when the set grew the last time, */
+	u64 stepped_at; /* ... if that was a step by which it doubles, or 0 */
+	u64 needed_at;	/* when it was too small to lose a core, or lost one */
+	u64 peak;	/* the largest demand since then, in CPU_BUSY */
+	u64 shrunk_at;	/* when it lost one the last time, or 0 */
+	u64 patience;	/* how long it takes to lose one, */
+	u64 learnt_at;	/* ... and when that was decided */
+	u64 total;	/* moving averages, in CPU_BUSY: of what ran, */
+	u64 avx;	/* ... of AVX work that ran, */
+	u64 demand;	/* ... of AVX work that ran or waited, */
+	u64 fair;	/* ... and of what it may have where others want CPUs */
+	u64 weight;	/* what AVX tasks counted for that waited the last time, or 0 */
+	u32 nr_avx;	/* CPUs that are AVX cores */
+	u32 for_nodes;	/* ... that are to be there for each node to have some, or 0 */
 };
 
 /* So much time in so much time. */
@@ -219,20 +220,22 @@ static __always_inline u64 grown_by_idle(const struct avx_sizing *sizing,
 /*
  * In a closed system everybody waits while there are too few cores, and the
  * demand seems to be that of all tasks. So the set grows by a quarter at first,
- * and looks whether that was enough; if it was not it doubles.
+ * and looks whether that was enough; if it was not it doubles. A step that idle
+ * CPUs make larger is a first one.
  */
-static __always_inline u32 one_step_larger(const struct avx_sizing *sizing,
+static __always_inline u32 one_step_larger(struct avx_sizing *sizing,
 					   const struct avx_policy *policy,
 					   const struct avx_demand *demand)
 {
 	bool is_again =
-		sizing->grown_at && sizing->now - sizing->grown_at <= 2 * policy->grow_dwell_ns;
+		sizing->stepped_at && sizing->now - sizing->stepped_at <= 2 * policy->grow_dwell_ns;
 	u64 step = is_again ? sizing->nr_avx : at_least_one(sizing->nr_avx / 4);
 	u64 needed = cpus_for(sizing->demand, policy->grow_fill);
+	u64 by_idle = grown_by_idle(sizing, demand);
 
 	needed = at_most(needed, sizing->nr_avx + step);
-	needed = at_least(needed, grown_by_idle(sizing, demand));
-	needed = round_up_to_cores(needed, demand);
+	sizing->stepped_at = needed < by_idle ? 0 : sizing->now;
+	needed = round_up_to_cores(at_least(needed, by_idle), demand);
 	return at_most_fair(sizing, demand, needed);
 }
 

@@ -43,6 +43,7 @@ struct Demand {
 struct Sizing {
     now: u64,
     grown_at: u64,
+    stepped_at: u64,
     needed_at: u64,
     peak: u64,
     shrunk_at: u64,
@@ -277,6 +278,27 @@ fn who_gives_back_without_delay_keeps_what_is_needed() {
     machine.threads(0, SCALAR, WIDE);
     machine.run(2 * LOOK);
     assert_eq!(machine.sizing.nr_avx, 0);
+}
+
+/// Who waited is a CPU each already.
+#[test]
+fn the_set_does_not_double_after_a_step_by_idle_cpus() {
+    let policy = policy::standard();
+    let looks = |busy: u64, avx: u64| Demand {
+        elapsed_ns: LOOK,
+        total_ns: busy * LOOK,
+        avx_ns: avx * LOOK,
+        wait_ns: 30 * LOOK,
+        nr_waits: 1,
+        avx: Waiting { nr: 6, weight: 600 },
+        nr_cpus: 32,
+        granule: 2,
+        ..Demand::default()
+    };
+    let mut sizing = Sizing { now: SECOND, nr_avx: 4, demand: 32 << 20, ..Sizing::default() };
+    let mut size = |busy, avx| avx_size_avx_set(&mut sizing, &policy, &looks(busy, avx));
+    // A quarter of 22 idle CPUs, then a quarter of the set, and then as much again.
+    assert_eq!([size(10, 4), size(32, 10), size(32, 12)], [10, 12, 24]);
 }
 
 /// Bursts that come back after 99 ms keep their core; a minute later that is not so sure any
