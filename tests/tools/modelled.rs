@@ -239,7 +239,7 @@ pub const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "sim.draws_role_changes_10s_p95",
-        unit: "in 10 s after 10 s, modelled",
+        unit: "in 10 s after 30 s, modelled",
         bar: Bar::AtMost(1.0),
         measure: || Ok(high(&drawn_role_changes()?)),
     },
@@ -637,12 +637,12 @@ fn role_changes() -> Result<f64> {
     of_runs("default", &runs, |it| changes_after(it, 30_000.0)).map(most)
 }
 
-/// In each of the draws, from the tenth second on, of two workloads that have to be learnt.
+/// In each of the draws, of two workloads that have to be learnt.
 fn drawn_role_changes() -> Result<Vec<f64>> {
     let of = |workload: &str| -> Result<Vec<f64>> {
-        let run = |scales: &Vec<String>| scaled(&["run", workload, "--seconds=20"], scales);
+        let run = |scales: &Vec<String>| scaled(&["run", workload, "--seconds=40"], scales);
         let runs: Vec<_> = draws()?.iter().map(run).collect();
-        of_runs("default", &runs, |it| changes_after(it, 10_000.0))
+        of_runs("default", &runs, |it| changes_after(it, 30_000.0))
     };
     let [one, other] = [of("x264-nginx")?, of("x265-parsec")?];
     Ok(one.into_iter().zip(other).map(|(one, other)| one.max(other)).collect())
