@@ -58,21 +58,21 @@ struct avx_demand {
 
 /* What sizing remembers from one look to the next. */
 struct avx_sizing {
-	u64 now;	/* the sum of all times that elapsed */
-	u64 grown_at;	/* when the set grew the last time, */
-	u64 stepped_at; /* ... if that was a step by which it doubles, or 0 */
-	u64 needed_at;	/* when it was too small to lose a core, or lost one */
-	u64 peak;	/* the largest demand since then, in CPU_BUSY */
-	u64 shrunk_at;	/* when it lost one the last time, or 0 */
-	u64 patience;	/* how long it takes to lose one, */
-	u64 learnt_at;	/* ... and when that was decided */
-	u64 total;	/* moving averages, in CPU_BUSY: of what ran, */
-	u64 avx;	/* ... of AVX work that ran, */
-	u64 demand;	/* ... of AVX work that ran or waited, */
-	u64 fair;	/* ... and of what it may have where others want CPUs */
-	u64 weight;	/* what AVX tasks counted for that waited the last time, or 0 */
-	u32 nr_avx;	/* CPUs that are AVX cores */
-	u32 for_nodes;	/* ... that are to be there for each node to have some, or 0 */
+	u64 now;       /* the sum of all times that elapsed */
+	u64 grown_at;  /* when the set grew the last time */
+	u64 needed_at; /* when it was too small to lose a core, or lost one */
+	u64 peak;      /* the largest demand since then, in CPU_BUSY */
+	u64 shrunk_at; /* when it lost one the last time, or 0 */
+	u64 patience;  /* how long it takes to lose one, */
+	u64 learnt_at; /* ... and when that was decided */
+	u64 total;     /* moving averages, in CPU_BUSY: of what ran, */
+	u64 avx;       /* ... of AVX work that ran, */
+	u64 demand;    /* ... of AVX work that ran or waited, */
+	u64 fair;      /* ... and of what it may have where others want CPUs */
+	u64 weight;    /* what AVX tasks counted for that waited the last time, or 0 */
+	u32 nr_avx;    /* CPUs that are AVX cores */
+	u32 for_nodes; /* ... that are to be there for each node to have some, or 0 */
+	u32 by_idle;   /* whether it grew the last time because CPUs idled */
 };
 
 /* So much time in so much time. */
@@ -227,15 +227,15 @@ static __always_inline u32 one_step_larger(struct avx_sizing *sizing,
 					   const struct avx_policy *policy,
 					   const struct avx_demand *demand)
 {
-	bool is_again =
-		sizing->stepped_at && sizing->now - sizing->stepped_at <= 2 * policy->grow_dwell_ns;
+	bool is_again = sizing->grown_at && !sizing->by_idle &&
+			sizing->now - sizing->grown_at <= 2 * policy->grow_dwell_ns;
 	u64 step = is_again ? sizing->nr_avx : at_least_one(sizing->nr_avx / 4);
 	u64 needed = cpus_for(sizing->demand, policy->grow_fill);
-	u64 by_idle = grown_by_idle(sizing, demand);
+	u64 with_idle = grown_by_idle(sizing, demand);
 
 	needed = at_most(needed, sizing->nr_avx + step);
-	sizing->stepped_at = needed < by_idle ? 0 : sizing->now;
-	needed = round_up_to_cores(at_least(needed, by_idle), demand);
+	sizing->by_idle = needed < with_idle;
+	needed = round_up_to_cores(at_least(needed, with_idle), demand);
 	return at_most_fair(sizing, demand, needed);
 }
 

@@ -43,7 +43,6 @@ struct Demand {
 struct Sizing {
     now: u64,
     grown_at: u64,
-    stepped_at: u64,
     needed_at: u64,
     peak: u64,
     shrunk_at: u64,
@@ -56,6 +55,7 @@ struct Sizing {
     weight: u64,
     nr_avx: u32,
     for_nodes: u32,
+    by_idle: u32,
 }
 
 mod native {

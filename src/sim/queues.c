@@ -181,7 +181,6 @@ static void insert_where_said(struct sim_task *task, u32 cpu)
 	struct sim_dsq *dsq;
 
 	task->direct_dsq = NO_DSQ;
-	task->queued_at = scx_bpf_now();
 	if (id == SCX_DSQ_LOCAL) {
 		insert_local(task, cpu, task->direct_flags);
 	} else if (id & SCX_DSQ_FLAG_BUILTIN) {
@@ -201,7 +200,6 @@ static void enqueue_by_itself(struct sim_task *task)
 {
 	u32 cpu;
 
-	task->queued_at = scx_bpf_now();
 	sim_link_behind(&global, task, global.last);
 	for (cpu = 0; cpu < sim_nr_cpus; cpu++) {
 		if (sim_may_use(task, cpu) && !sim_cpus[cpu].curr && !sim_cpus[cpu].needs_resched) {
@@ -222,7 +220,6 @@ static void tell_enqueue(struct sim_task *task, u64 enq_flags)
 /* A realtime task waits for those only that came before it. */
 static void enqueue_realtime(struct sim_task *task, u32 cpu)
 {
-	task->queued_at = scx_bpf_now();
 	sim_link_behind(&sim_cpus[cpu].realtime, task, sim_cpus[cpu].realtime.last);
 	sim_resched_cpu(cpu);
 }
@@ -230,6 +227,7 @@ static void enqueue_realtime(struct sim_task *task, u32 cpu)
 void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
 {
 	task->state = SIM_WAITS;
+	task->queued_at = scx_bpf_now();
 	task->t.scx.flags |= SCX_TASK_QUEUED;
 	if (task->is_realtime) {
 		enqueue_realtime(task, cpu);

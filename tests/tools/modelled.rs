@@ -465,7 +465,7 @@ const LEARNT: &str = "--seconds=5";
 const FAIRNESS: &[&str] = &["--model=gold-6130", "--cores=16"];
 const BESIDE_THE_ENCODER: [&str; 4] =
     ["fair-build", "fair-compute", "fair-pipeline", "fair-server"];
-const HOLD: &[&str] = &["--scale=hold=2.985", "--set=licence-hold=2ms"];
+const HOLD: &[&str] = &[LONG_HOLD[0], "--set=licence-hold=2ms"];
 
 /// What remains is what siblings do to each other.
 const NO_HOLD: &[&str] = &["--scale=hold=0", "--set=licence-hold=0"];
