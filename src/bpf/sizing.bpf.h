@@ -157,15 +157,18 @@ static __always_inline u64 nearest_cores(u64 cpus_busy, const struct avx_demand 
 	return at_least((halves + core) / (2 * core), 1) * core;
 }
 
-/* No more than AVX work may have. What is there has to be too much by a bit more than half
- * a core. */
+/*
+ * No more than AVX work may have. That is less where more of it runs, and so waits less, and a
+ * core that is given back is soon due again; so what is there has to be too much by three
+ * quarters of a core.
+ */
 static __always_inline u32 at_most_fair(const struct avx_sizing *sizing,
 					const struct avx_demand *demand, u32 size)
 {
 	u64 core = at_least_one(demand->granule), most = nearest_cores(sizing->fair, demand);
 
 	if (sizing->nr_avx > most)
-		most = nearest_cores(sizing->fair + core * CPU_BUSY / 8, demand);
+		most = nearest_cores(sizing->fair + core * CPU_BUSY / 4, demand);
 	return at_most(size, most);
 }
 

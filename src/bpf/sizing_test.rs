@@ -408,6 +408,29 @@ fn a_share_that_wavers_moves_the_set_once() {
     assert!(changes <= 8, "{changes}");
 }
 
+/// Else it would be given back for a while each time that the average is a little low.
+#[test]
+fn a_core_is_kept_for_three_quarters_of_it() {
+    let size = |nr_avx, granule, fair: f64| {
+        let now = 100 * SECOND;
+        let fair = (fair * f64::from(1 << 20)) as u64;
+        let mut sizing = Sizing { now, nr_avx, fair, total: 20 << 20, ..Sizing::default() };
+        // Everybody wants to run, for so short a time that no average moves.
+        let (elapsed_ns, ran) = (1000, 20 * 1000);
+        let demand = Demand {
+            elapsed_ns,
+            total_ns: ran,
+            avx_ns: ran,
+            nr_cpus: 20,
+            granule,
+            ..Demand::default()
+        };
+        avx_size_avx_set(&mut sizing, &policy::standard(), &demand)
+    };
+    assert_eq!([size(12, 2, 10.6), size(12, 2, 10.4)], [12, 10]);
+    assert_eq!([size(6, 1, 5.3), size(6, 1, 5.2)], [6, 5]);
+}
+
 #[test]
 fn nobody_is_an_avx_core_where_there_is_no_such_work() {
     let mut machine = Machine::new(policy::standard(), 16, 2);
