@@ -15,13 +15,12 @@
 #include "state.bpf.h"
 
 /*
- * The CPUs of a role that @p may use, which may move: most tasks all that there are, and
- * others those in the scratch mask of this CPU, for the time until anybody else asks here,
- * which callbacks with interrupts off are.
+ * Those of @mask that @p may use, which may move: most tasks all of them, and others those
+ * in the scratch mask of this CPU, for the time until anybody else asks here, which
+ * callbacks with interrupts off are.
  */
-static const struct cpumask *allowed_in(const struct task_struct *p, u32 role)
+static const struct cpumask *allowed_of(const struct task_struct *p, struct bpf_cpumask *mask)
 {
-	struct bpf_cpumask *mask = role == ROLE_AVX ? avx_cpus : scalar_cpus;
 	struct bpf_cpumask *scratch;
 	struct cpu_ctx *cctx;
 
@@ -37,6 +36,12 @@ static const struct cpumask *allowed_in(const struct task_struct *p, u32 role)
 		return NULL;
 	bpf_cpumask_and(scratch, p->cpus_ptr, cast_mask(mask));
 	return cast_mask(scratch);
+}
+
+/* The CPUs of a role. */
+static const struct cpumask *allowed_in(const struct task_struct *p, u32 role)
+{
+	return allowed_of(p, role == ROLE_AVX ? avx_cpus : scalar_cpus);
 }
 
 /* Whether @p, which may move, may use an AVX core at all. */
@@ -79,30 +84,19 @@ __noinline u32 avx_llc_of(struct task_struct *p __arg_trusted)
 }
 
 /*
- * Of these, in that scratch mask, the CPUs that share the cache of @p, if that makes a
- * difference: it does not where all the AVX cores share one, or none of them this one.
+ * Those that share the cache of @p, if that makes a difference: it does not where all the
+ * AVX cores share one, or none of them this one.
  */
 static const struct cpumask *allowed_near(struct task_struct *p, u32 role)
 {
-	struct bpf_cpumask *scratch, *llc_cpus;
-	const struct cpu_ctx *first, *cctx;
-	const struct cpumask *allowed;
+	const struct cpu_ctx *first;
 
 	if (role == ROLE_AVX && nr_avx_llcs == 1)
 		return NULL;
 	first = lookup_cpu(llc_of(p));
-	cctx = lookup_cpu(bpf_get_smp_processor_id());
-	if (!cctx || !first || (role == ROLE_AVX && !first->llc_avx))
+	if (!first || (role == ROLE_AVX && !first->llc_avx))
 		return NULL;
-	allowed = allowed_in(p, role);
-	if (!allowed)
-		return NULL;
-	scratch = cctx->scratch;
-	llc_cpus = first->llc_cpus;
-	if (!scratch || !llc_cpus)
-		return NULL;
-	bpf_cpumask_and(scratch, allowed, cast_mask(llc_cpus));
-	return cast_mask(scratch);
+	return allowed_of(p, role == ROLE_AVX ? first->llc_avx_cpus : first->llc_scalar_cpus);
 }
 
 /* An idle CPU of a role for @p, in its own cache if there is one. */

@@ -87,6 +87,26 @@ static void book_role(u32 cpu, enum avx_role role)
 	book->changes++;
 }
 
+static void change_masks(s32 cpu, enum avx_role role, struct bpf_cpumask *avx,
+			 struct bpf_cpumask *scalar)
+{
+	bpf_cpumask_set_cpu(cpu, role == ROLE_AVX ? avx : scalar);
+	bpf_cpumask_clear_cpu(cpu, role == ROLE_AVX ? scalar : avx);
+}
+
+static void set_in_cache(u32 cpu, u32 llc, enum avx_role role)
+{
+	const struct cpu_ctx *first = lookup_cpu(llc);
+	struct bpf_cpumask *avx, *scalar;
+
+	if (!first)
+		return;
+	avx = first->llc_avx_cpus;
+	scalar = first->llc_scalar_cpus;
+	if (avx && scalar)
+		change_masks(cpu, role, avx, scalar);
+}
+
 /* Whoever runs there and does not belong there any more is asked to leave. */
 static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 {
@@ -99,15 +119,9 @@ static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 		return;
 
 	cctx->role = role;
-	if (role == ROLE_AVX) {
-		bpf_cpumask_set_cpu(cpu, avx);
-		bpf_cpumask_clear_cpu(cpu, scalar);
-		nr_avx_cpus++;
-	} else {
-		bpf_cpumask_set_cpu(cpu, scalar);
-		bpf_cpumask_clear_cpu(cpu, avx);
-		nr_avx_cpus--;
-	}
+	nr_avx_cpus += role == ROLE_AVX ? 1 : -1;
+	change_masks(cpu, role, avx, scalar);
+	set_in_cache(cpu, place->llc, role);
 	book_role(cpu, role);
 	count_role(place, role == ROLE_AVX ? 1 : -1);
 	stat_add(role_changes, 1);
@@ -287,24 +301,33 @@ __noinline int ensure_an_avx_core(u32 cpu)
 	return 0;
 }
 
-/* An empty mask to write to here, and to share a cache of which this may be the first. */
-static s32 create_masks_of(u32 cpu)
+/* An empty mask, in a place where there is none. */
+static s32 create_mask(struct bpf_cpumask __kptr **place)
 {
-	struct bpf_cpumask *scratch = bpf_cpumask_create(), *llc_cpus = bpf_cpumask_create();
-	struct cpu_ctx *cctx = lookup_cpu(cpu);
-	s32 err = scratch && llc_cpus ? 0 : -ENOMEM;
+	struct bpf_cpumask *mask = bpf_cpumask_create();
 
-	if (cctx && scratch)
-		scratch = bpf_kptr_xchg(&cctx->scratch, scratch);
-	if (cctx && llc_cpus)
-		llc_cpus = bpf_kptr_xchg(&cctx->llc_cpus, llc_cpus);
-	if (scratch)
-		bpf_cpumask_release(scratch);
-	if (llc_cpus)
-		bpf_cpumask_release(llc_cpus);
-	return err;
+	if (!mask)
+		return -ENOMEM;
+	mask = bpf_kptr_xchg(place, mask);
+	if (mask)
+		bpf_cpumask_release(mask);
+	return 0;
 }
 
+/* One to write to here, and those of a cache of which this is the first CPU. */
+static s32 create_masks_of(u32 cpu)
+{
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+	s32 err = cctx ? create_mask(&cctx->scratch) : -ENOENT;
+
+	if (err || cctx->llc != cpu)
+		return err;
+	err = create_mask(&cctx->llc_cpus);
+	err = err ?: create_mask(&cctx->llc_avx_cpus);
+	return err ?: create_mask(&cctx->llc_scalar_cpus);
+}
+
+/* As a scalar CPU, which all are at first. */
 static void join_cache(u32 cpu)
 {
 	const struct cpu_ctx *cctx = lookup_cpu(cpu);
@@ -317,29 +340,25 @@ static void join_cache(u32 cpu)
 	llc_cpus = first->llc_cpus;
 	if (llc_cpus)
 		bpf_cpumask_set_cpu(cpu, llc_cpus);
+	set_in_cache(cpu, cctx->llc, ROLE_SCALAR);
 	bpf_rcu_read_unlock();
 }
 
 static s32 init_roles(void)
 {
-	struct bpf_cpumask *avx = bpf_cpumask_create(), *scalar = bpf_cpumask_create();
+	struct bpf_cpumask *scalar;
 	s32 err;
 	u32 cpu;
 
-	if (!avx || !scalar) {
-		if (avx)
-			bpf_cpumask_release(avx);
-		if (scalar)
-			bpf_cpumask_release(scalar);
-		return -ENOMEM;
-	}
-	bpf_cpumask_setall(scalar);
-	avx = bpf_kptr_xchg(&avx_cpus, avx);
-	if (avx)
-		bpf_cpumask_release(avx);
-	scalar = bpf_kptr_xchg(&scalar_cpus, scalar);
+	err = create_mask(&avx_cpus);
+	err = err ?: create_mask(&scalar_cpus);
+	if (err)
+		return err;
+	bpf_rcu_read_lock();
+	scalar = scalar_cpus;
 	if (scalar)
-		bpf_cpumask_release(scalar);
+		bpf_cpumask_setall(scalar);
+	bpf_rcu_read_unlock();
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		err = create_masks_of(cpu);

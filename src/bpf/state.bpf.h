@@ -125,8 +125,10 @@ struct cpu_ctx {
 	u64 node_used_at;
 	/* How many looks at what it does are beside AVX work yet. */
 	u32 looks_beside;
-	/* The CPUs of the cache of which this is the first one. */
+	/* The CPUs of the cache of which this is the first one, and those of either role. */
 	struct bpf_cpumask __kptr *llc_cpus;
+	struct bpf_cpumask __kptr *llc_avx_cpus;
+	struct bpf_cpumask __kptr *llc_scalar_cpus;
 	struct bpf_cpumask __kptr *scratch;
 } __attribute__((aligned(64)));
 

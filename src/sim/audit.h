@@ -198,6 +198,12 @@ static bool is_as_large_as_said(const struct avx_policy *policy, u32 nr_usable)
 	return nr_avx_cpus == listed;
 }
 
+static bool is_one_of(u32 cpu, u32 role, struct bpf_cpumask *avx, struct bpf_cpumask *scalar)
+{
+	return bpf_cpumask_test_cpu(cpu, cast_mask(avx)) == (role == ROLE_AVX) &&
+	       bpf_cpumask_test_cpu(cpu, cast_mask(scalar)) == (role == ROLE_SCALAR);
+}
+
 static void audit_roles(const struct avx_policy *policy)
 {
 	u32 nr_avx = 0, nr_usable = 0, misused = 0, in_cores = 0, in_caches = 0, in_nodes = 0;
@@ -205,7 +211,7 @@ static void audit_roles(const struct avx_policy *policy)
 
 	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
-		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+		const struct cpu_ctx *cctx = lookup_cpu(cpu), *first = lookup_cpu(cctx->llc);
 
 		nr_avx += cctx->role == ROLE_AVX;
 		nr_usable += place->usable;
@@ -216,8 +222,8 @@ static void audit_roles(const struct avx_policy *policy)
 		in_nodes += cctx->node_avx;
 		half_done += is_half_done(cctx->core_avx, place->core_cpus);
 		if ((cctx->role == ROLE_AVX && !place->usable) ||
-		    bpf_cpumask_test_cpu(cpu, cast_mask(avx_cpus)) != (cctx->role == ROLE_AVX) ||
-		    bpf_cpumask_test_cpu(cpu, cast_mask(scalar_cpus)) == (cctx->role == ROLE_AVX))
+		    !is_one_of(cpu, cctx->role, avx_cpus, scalar_cpus) ||
+		    !is_one_of(cpu, cctx->role, first->llc_avx_cpus, first->llc_scalar_cpus))
 			sim_fail("CPU %u has two roles, or none that it may have", cpu);
 		if ((cctx->runs_avx || cctx->is_misused) && !sim_cpu(cpu)->curr)
 			sim_fail("CPU %u is said to run something", cpu);
