@@ -21,6 +21,11 @@ static __always_inline u64 since(u64 then, u64 now)
 	return now > then ? now - then : 0;
 }
 
+static __always_inline u64 difference(u64 a, u64 b)
+{
+	return a > b ? a - b : b - a;
+}
+
 static __always_inline u64 at_least_one(u64 n)
 {
 	return at_least(n, 1);

@@ -68,7 +68,9 @@ struct avx_sizing {
 	u64 total;     /* moving averages, in CPU_BUSY: of what ran, */
 	u64 avx;       /* ... of AVX work that ran, */
 	u64 demand;    /* ... of AVX work that ran or waited, */
-	u64 fair;      /* ... and of what it may have where others want CPUs */
+	u64 fair;      /* ... and of what it may have where others want CPUs, */
+	u64 recent;    /* ... and the same lately, */
+	u64 fair_for;  /* ... while so much time passed */
 	u64 weight;    /* what AVX tasks counted for that waited the last time, or 0 */
 	u32 nr_avx;    /* CPUs that are AVX cores */
 	u32 for_nodes; /* ... that are to be there for each node to have some, or 0 */
@@ -121,28 +123,56 @@ static __always_inline u32 size_by_share(struct avx_sizing *sizing, const struct
 	return round_up_to_cores(share_of(sizing->avx * demand->nr_cpus, sizing->total), demand);
 }
 
-/* By how much longer than demand what AVX work may have is averaged. */
-#define SHARE_WINDOWS 8
+/* By how much longer than demand what AVX work may have is averaged, and what it had lately. */
+#define SHARE_WINDOWS 40
+#define RECENT_WINDOWS 8
 
-/* What AVX work may have now, on average. */
+/* Of what is new in an average over so long a time, or over what there is yet. */
+static __always_inline u64 weight_of_new(const struct avx_demand *demand, u64 known_ns,
+					 u64 average_ns)
+{
+	return AVX_WHOLE * demand->elapsed_ns /
+	       at_least_one(demand->elapsed_ns + at_most(known_ns, average_ns));
+}
+
+/*
+ * What AVX work may have now, on average since it began: that is noisy, and small changes of it
+ * are not worth a change of the set. Where it is lately quite another one, because somebody
+ * came or went, what was before does not count.
+ */
+static __always_inline void average_share(struct avx_sizing *sizing,
+					  const struct avx_policy *policy,
+					  const struct avx_demand *demand, u64 fair)
+{
+	u64 recent_ns = RECENT_WINDOWS * policy->window_ns;
+	u64 all_ns = SHARE_WINDOWS * policy->window_ns;
+
+	if (!sizing->nr_avx)
+		sizing->fair_for = 0;
+	sizing->recent = moving_average(sizing->recent, fair,
+					weight_of_new(demand, sizing->fair_for, recent_ns));
+	sizing->fair =
+		moving_average(sizing->fair, fair, weight_of_new(demand, sizing->fair_for, all_ns));
+	sizing->fair_for += demand->elapsed_ns;
+	if (difference(sizing->recent, sizing->fair) > sizing->fair / 4) {
+		sizing->fair = sizing->recent;
+		sizing->fair_for = at_most(sizing->fair_for, recent_ns);
+	}
+}
+
 static __always_inline void follow_share(struct avx_sizing *sizing, const struct avx_policy *policy,
 					 const struct avx_demand *demand)
 {
-	u64 window = SHARE_WINDOWS * policy->window_ns;
-	u64 weight = AVX_WHOLE * demand->elapsed_ns / (demand->elapsed_ns + window);
 	u64 total = cpus_busy(demand->total_ns, demand->elapsed_ns);
+	u64 weight = weight_of_new(demand, -1ULL, RECENT_WINDOWS * policy->window_ns);
 	struct avx_claim avx = { demand->avx, cpus_busy(demand->avx_ns, demand->elapsed_ns) };
 	struct avx_claim other = { demand->other, total - at_most(avx.running, total) };
-	u64 all = (u64)demand->nr_cpus * CPU_BUSY;
 	u64 known = sizing->weight ? sizing->weight : AVX_WEIGHT_NORMAL;
 
-	if (!sizing->fair) {
-		sizing->fair = all;
-		sizing->total = all;
-	}
-	sizing->total = moving_average(sizing->total, total, weight);
-	sizing->fair = at_least_one(moving_average(
-		sizing->fair, fair_cpus(&avx, &other, known, demand->nr_cpus), weight));
+	if (!sizing->total)
+		sizing->total = (u64)demand->nr_cpus * CPU_BUSY;
+	sizing->total = at_least_one(moving_average(sizing->total, total, weight));
+	average_share(sizing, policy, demand, fair_cpus(&avx, &other, known, demand->nr_cpus));
 	if (demand->avx.nr)
 		sizing->weight = mean_weight(&demand->avx, known);
 }
@@ -158,18 +188,21 @@ static __always_inline u64 nearest_cores(u64 cpus_busy, const struct avx_demand 
 }
 
 /*
- * No more than AVX work may have. That is less where more of it runs, and so waits less, and a
- * core that is given back is soon due again; so what is there has to be too much by three
- * quarters of a core.
+ * No more than AVX work may have. That is less where more of it runs, and so waits less, and
+ * it fluctuates; so what is there has to be wrong by three quarters of a core, or a bit less,
+ * for an average never comes to quite all CPUs. But what idles may be had at once.
  */
 static __always_inline u32 at_most_fair(const struct avx_sizing *sizing,
 					const struct avx_demand *demand, u32 size)
 {
-	u64 core = at_least_one(demand->granule), most = nearest_cores(sizing->fair, demand);
+	u64 core = at_least_one(demand->granule), slack = core * CPU_BUSY / 4 - CPU_BUSY / 64;
+	u64 least = nearest_cores(since(slack, sizing->fair), demand);
+	u64 most = nearest_cores(sizing->fair + slack, demand);
+	u64 idle = since(sizing->total, (u64)demand->nr_cpus * CPU_BUSY) / (core * CPU_BUSY);
 
-	if (sizing->nr_avx > most)
-		most = nearest_cores(sizing->fair + core * CPU_BUSY / 4, demand);
-	return at_most(size, most);
+	if (idle)
+		least = at_least(least, sizing->nr_avx + idle * core);
+	return at_most(size, at_least(at_most(sizing->nr_avx, most), least));
 }
 
 /* Whether AVX work waited for longer than it should, and there was enough of it. */
