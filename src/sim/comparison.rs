@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
 use super::parameters::Parameter;
+use super::score::{self, Score};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -60,22 +61,22 @@ impl Comparison {
 
     /// Of a group under a policy, by the same one under the first.
     pub fn relative_group(&self, outcome: &Outcome, group: usize) -> Option<f64> {
-        let first = self.outcomes.first()?.groups.get(group)?.requests_per_s;
-        let here = outcome.groups.get(group)?.requests_per_s;
-        (first > 0.0).then(|| here / first)
+        let first = self.outcomes.first()?.groups.get(group)?;
+        score::relative(outcome.groups.get(group)?, first)
     }
 }
 
-/// The work under each policy, by that under the first one.
+/// What is done under each policy, by that under the first one.
 pub fn measure_by_first(outcomes: &mut [Outcome]) {
     let Some((first, others)) = outcomes.split_first_mut() else { return };
     if first.work <= 0.0 {
         return;
     }
     first.relative = Some(1.0);
+    let whole: f64 = first.parts.iter().map(|part| part.work).sum();
     for other in others {
-        let relative = other.work / first.work;
-        let half = half_interval(&other.work_of_parts, &first.work_of_parts);
+        let relative = Score::of(other, first).work;
+        let half = half_interval(&score::beyond(other, first, relative)) / whole;
         other.relative = Some(relative);
         other.relative_95 = Some([relative - half, relative + half]);
     }
@@ -89,17 +90,12 @@ const LAGS: usize = 2;
 /// Heteroskedasticity-Autocorrelation Robust Tests", for three lags of twenty.
 const T_95: f64 = 2.413;
 
-/// Of the ratio of the sums of two runs, with the same seed, in the same parts.
-///
-/// The ratio is linearised: what a part adds to its error is what was done there beyond the ratio
-/// of the whole. So what both runs have in common in a part cancels out. A request that ends in one
+/// Of a sum, by what each part adds to it: of what is beyond a ratio, so that what both runs have in
+/// common in a part cancels out. A request that ends in one
 /// part was begun in the one before, and a queue outlives a part: hence the covariances, with
 /// Bartlett's weights as Newey and West have them.
-fn half_interval(these: &[f64], those: &[f64]) -> f64 {
-    let nr = these.len() as f64;
-    let (sum, whole) = (these.iter().sum::<f64>(), those.iter().sum::<f64>());
-    let beyond: Vec<f64> =
-        these.iter().zip(those).map(|(this, that)| this - that * sum / whole).collect();
+fn half_interval(beyond: &[f64]) -> f64 {
+    let nr = beyond.len() as f64;
     let covariance = |lag: usize| -> f64 {
         beyond.iter().zip(beyond.iter().skip(lag)).map(|(one, next)| one * next).sum()
     };
@@ -107,7 +103,7 @@ fn half_interval(these: &[f64], those: &[f64]) -> f64 {
     let connected: f64 = (1..=LAGS).map(|lag| 2.0 * weight(lag) * covariance(lag)).sum();
     // Never below 0 with such weights, but for what is rounded.
     let variance = (covariance(0) + connected).max(0.0) * nr / (nr - 1.0);
-    T_95 * variance.sqrt() / whole
+    T_95 * variance.sqrt()
 }
 
 #[cfg(test)]
@@ -125,27 +121,18 @@ mod tests {
         assert_eq!(text(4), "2 x 4 caches x 4 cores x 2 threads");
     }
 
-    fn alternating(odd: f64, even: f64) -> Vec<f64> {
-        [odd, even].repeat(10)
-    }
-
-    /// Worked out by hand. The load of all runs is 10 and 30 in turn, of which nothing is left:
-    /// 0.9 of it are 9 and 27.
+    /// Worked out by hand.
     #[test]
     fn the_interval_is_as_wide_as_parts_are_off_the_ratio() {
-        let load = alternating(10.0, 30.0);
-        assert_eq!(half_interval(&alternating(9.0, 27.0), &load), 0.0);
+        assert_eq!(half_interval(&[0.0; 20]), 0.0);
         // One less and one more in turn: squares are 20, and products -19 with the next part, 18
         // with the one after. Of 20 - 2 * 19 * 2 / 3 + 2 * 18 / 3 = 20 / 3, times 20 / 19, the root
-        // is 2.649, by a whole of 400, times 2.413.
-        let half = half_interval(&alternating(8.0, 28.0), &load);
-        assert!((half - 0.015981).abs() < 1e-6, "{half}");
+        // is 2.649, times 2.413.
+        let half = half_interval(&[-1.0, 1.0].repeat(10));
+        assert!((half - 6.3922).abs() < 1e-3, "{half}");
         // One more in the first half, one less in the second: 20 + 2 * 17 * 2 / 3 + 2 * 14 / 3 = 52.
-        let drifts: Vec<f64> = (0..20)
-            .map(|n| if n % 2 == 0 { 9.0 } else { 27.0 } + if n < 10 { 1.0 } else { -1.0 })
-            .collect();
-        let half = half_interval(&drifts, &load);
-        assert!((half - 0.044632).abs() < 1e-6, "{half}");
+        let half = half_interval(&[[1.0; 10], [-1.0; 10]].concat());
+        assert!((half - 17.8524).abs() < 1e-3, "{half}");
     }
 
     /// Of parts of which nobody knows the next one, whatever they have in common.
@@ -159,8 +146,11 @@ mod tests {
                 common.iter().map(|it| ratio * it + normal()).collect()
             };
             let (these, those) = (run(0.9), run(1.0));
-            let ratio = these.iter().sum::<f64>() / those.iter().sum::<f64>();
-            (ratio - 0.9).abs() < half_interval(&these, &those)
+            let whole = those.iter().sum::<f64>();
+            let ratio = these.iter().sum::<f64>() / whole;
+            let pairs = these.iter().zip(&those);
+            let beyond: Vec<f64> = pairs.map(|(this, that)| this - that * ratio).collect();
+            (ratio - 0.9).abs() < half_interval(&beyond) / whole
         };
         let nr = 4000;
         let share = (0..nr).filter(|_| is_within()).count() as f64 / f64::from(nr);

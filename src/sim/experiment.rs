@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One workload on one modelled machine under one policy.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
@@ -14,7 +15,8 @@ use super::machine::Topology;
 use super::model::Model;
 use super::outcome::Outcome;
 use super::program::Home;
-use super::record::{Histogram, SharedRecord};
+use super::record::{Histogram, Record, SharedRecord};
+use super::unfinished::Unfinished;
 use super::variant::Variant;
 use super::watch::Watch;
 use super::worker::{Clients, Phases, Poisson, Script, Worker};
@@ -84,9 +86,10 @@ pub fn begun(
     let phases = Phases::new(workload, BEGIN_NS + WARM_UP_NS);
     let channels: Vec<Vec<Channel>> =
         workload.groups.iter().map(|group| open_channels(&mut engine, group, topology)).collect();
-    let mut records = Vec::new();
+    let records: Vec<SharedRecord> = workload.open_groups().into_iter().map(empty).collect();
     let mut nr_begun = 0;
-    for (program, (group, inboxes)) in (0..).zip(workload.groups.iter().zip(&channels)) {
+    let groups = workload.groups.iter().zip(&channels).zip(&records);
+    for (program, ((group, inboxes), record)) in (0..).zip(groups) {
         let script = Rc::new(Script {
             name: group.name.clone(),
             steps: group.steps.clone(),
@@ -100,16 +103,22 @@ pub fn begun(
                 _ => None,
             },
             worth: (0..workload.phases.len()).map(|phase| group.work_of_request(phase)).collect(),
-            record: Rc::default(),
+            record: record.clone(),
+            records: records.clone(),
         });
         // Each thread has numbers of its own, and each request what it had under another policy.
         let seed = setup.seed.wrapping_mul(1000).wrapping_add(nr_begun);
         let footprint = Footprint { program, ..group.footprint };
         nr_begun += spawn(&mut engine, group, &script, topology, seed, inboxes, footprint);
         add_arrivals(&mut engine, group, &script, setup, !seed, inboxes)?;
-        records.push(script.record.clone());
     }
     Ok((engine, records))
+}
+
+/// Before anything is done.
+fn empty(is_open: bool) -> SharedRecord {
+    let unfinished = is_open.then(Unfinished::default);
+    Rc::new(RefCell::new(Record { unfinished, ..Record::default() }))
 }
 
 fn open_channels(

@@ -191,6 +191,37 @@ fn at_low_load_a_request_hardly_waits() {
     assert!((0.17..0.25).contains(&outcome.busy_share), "{}", outcome.busy_share);
 }
 
+/// By Little's law: as many as arrive while one takes. Those that nobody answers count as well.
+#[test]
+fn requests_are_unfinished_for_as_long_as_they_take() {
+    let text = |us| {
+        format!(
+            "about = \"it\"\n[[group]]\nname = \"front\"\narrivals = {{ per_second = 100 }}\n\
+             steps = [\"wait\", {{ work = \"scalar\", us = {us} }}, {{ send = \"back\" }}, \
+             {{ do = \"done\", every = 2 }}]\n\
+             [[group]]\nname = \"back\"\n\
+             steps = [\"wait\", {{ work = \"scalar\", us = 1000 }}, \"done\", {{ sleep_us = 3000 }}]\n\
+             [[group]]\nname = \"busy\"\nsteps = [{{ work = \"scalar\", us = 100 }}, \"done\"]\n"
+        )
+    };
+    let unfinished = |us| {
+        let workload = workload_file::read("it", &text(us)).unwrap();
+        let outcome = outcome(&setup(workload, 4), &of("off"));
+        let arrived = outcome.groups[1].requests_per_s;
+        (outcome.groups.iter().map(|it| it.unfinished).collect::<Vec<_>>(), arrived)
+    };
+    let (light, arrived) = unfinished(2000);
+    let [Some(front), Some(back), None] = light[..] else { panic!("{light:?}") };
+    // 100 a second of 2 ms each, some of which wait for the one before, and of 1 ms, some of which
+    // wait for it to sleep.
+    assert!((85.0..115.0).contains(&arrived), "{arrived}");
+    assert!((0.2..0.3).contains(&front) && (0.1..0.3).contains(&back), "{front} {back}");
+    // Half of 100 a second are too many for one: after 4.5 s about 230 are left over.
+    let (heavy, _) = unfinished(20_000);
+    let [Some(front), ..] = heavy[..] else { panic!("{heavy:?}") };
+    assert!((90.0..170.0).contains(&front), "{front}");
+}
+
 /// Each of them would be an event, and there is no end to them in a run.
 #[test]
 fn more_requests_than_anybody_has_are_refused() {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::experiment::Setup;
 use super::record::{Latency, SharedRecord};
 use super::variant::Variant;
-use super::watch::{BATCHES, Class, Strip, Watch};
+use super::watch::{BATCHES, Class, Done, Strip, Watch};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -20,7 +20,10 @@ pub struct Outcome {
     pub work_95: [f64; 2],
     /// In each of these parts.
     pub work_of_parts: Vec<f64>,
-    /// By the work under the first policy that it is compared with.
+    /// Of each of them, by which it is told how uncertain a ratio is.
+    #[serde(skip)]
+    pub parts: Vec<Part>,
+    /// The score by the first policy that it is compared with.
     pub relative: Option<f64>,
     /// Where that is with a probability of 95 %. Of the first one there is nothing to be uncertain of.
     pub relative_95: Option<[f64; 2]>,
@@ -55,6 +58,15 @@ pub struct Outcome {
     pub events: u64,
 }
 
+/// Of a run, per nanosecond.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Part {
+    pub work: f64,
+    /// Of groups for which requests come from outside: work, and how many are not done.
+    pub open_work: f64,
+    pub unfinished: f64,
+}
+
 /// Of the time in which cores of a class were busy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassShares {
@@ -68,6 +80,11 @@ pub struct ClassShares {
 pub struct GroupOutcome {
     pub name: String,
     pub requests_per_s: f64,
+    /// As that of all groups.
+    pub work: f64,
+    /// Requests at a time that were sent and not done, on average, if they come from outside,
+    /// however many wait.
+    pub unfinished: Option<f64>,
     pub latency_us: Option<Latency>,
 }
 
@@ -75,11 +92,12 @@ impl Outcome {
     pub fn new(setup: &Setup, variant: &Variant, watch: Watch, records: &[SharedRecord]) -> Self {
         let seconds = watch.measured_ns() as f64 / 1e9;
         let cpu_ns = watch.measured_ns() * setup.topology.cpus.len() as u64;
-        let done: u64 = watch.done.iter().sum();
-        let work_of_parts = rates(&watch.work, watch.measured_ns() as f64);
+        let done: u64 = watch.groups.iter().map(|it| it.done).sum();
+        let parts = parts(&watch.batches, watch.measured_ns() as f64);
+        let work_of_parts: Vec<f64> = parts.iter().map(|part| part.work).collect();
         let (work, work_95) = mean_and_interval(&work_of_parts);
         let wide = watch.scalar.wide + watch.avx.wide;
-        let groups = setup.workload.groups.iter().zip(records).zip(&watch.done);
+        let groups = setup.workload.groups.iter().zip(records).zip(&watch.groups);
         Self {
             policy: variant.name.clone(),
             variant: variant.about.clone(),
@@ -88,6 +106,7 @@ impl Outcome {
             work,
             work_95,
             work_of_parts,
+            parts,
             relative: None,
             relative_95: None,
             latency_us: records.first().and_then(|record| record.borrow().latency.latency()),
@@ -101,9 +120,11 @@ impl Outcome {
             avx_class: shares(&watch.avx),
             settle_ms: settle_times(&setup.workload.phases, &watch.avx_cores, watch.measured_ns()),
             groups: groups
-                .map(|((group, record), done)| GroupOutcome {
+                .map(|((group, record), sums)| GroupOutcome {
                     name: group.name.clone(),
-                    requests_per_s: *done as f64 / seconds,
+                    requests_per_s: sums.done as f64 / seconds,
+                    work: sums.work / watch.measured_ns() as f64,
+                    unfinished: sums.unfinished.map(|ns| ns / watch.measured_ns() as f64),
                     latency_us: record.borrow().latency.latency(),
                 })
                 .collect(),
@@ -144,9 +165,17 @@ fn seconds_low(classes: &[Class]) -> f64 {
 /// Student's t for the batches, all but one of which are free.
 const T_95: f64 = 2.093;
 
-/// In each batch, of what was done at the end of each.
-fn rates(sums: &[f64], ns: f64) -> Vec<f64> {
-    sums.windows(2).map(|two| (two[1] - two[0]) * BATCHES as f64 / ns).collect()
+/// Of what was done at the end of each.
+fn parts(sums: &[Done], ns: f64) -> Vec<Part> {
+    let part = |two: &[Done]| {
+        let rate = |of: fn(&Done) -> f64| (of(&two[1]) - of(&two[0])) * BATCHES as f64 / ns;
+        Part {
+            work: rate(|it| it.work),
+            open_work: rate(|it| it.open_work),
+            unfinished: rate(|it| it.unfinished),
+        }
+    };
+    sums.windows(2).map(part).collect()
 }
 
 fn mean_and_interval(rates: &[f64]) -> (f64, [f64; 2]) {
@@ -175,6 +204,41 @@ fn settled_after(changes: &[(u64, u32)], begin: u64, end: u64) -> Option<u64> {
     settled?.checked_sub(begin)
 }
 
+/// Of a policy that did so much, and of which nothing else is known.
+#[cfg(test)]
+pub fn made_up(work: f64, groups: Vec<GroupOutcome>) -> Outcome {
+    let shares = ClassShares { busy_core_s: 0.0, by_licence: [0.0; 3], lost: 0.0 };
+    let strip = Strip { from_ms: 0.0, to_ms: 0.0, cores: Vec::new() };
+    Outcome {
+        policy: "p".to_owned(),
+        variant: "it".to_owned(),
+        settings: Vec::new(),
+        requests_per_s: groups.iter().map(|group| group.requests_per_s).sum(),
+        work,
+        work_95: [work; 2],
+        work_of_parts: Vec::new(),
+        parts: Vec::new(),
+        relative: None,
+        relative_95: None,
+        latency_us: None,
+        busy_share: 0.0,
+        avx_cores: 0,
+        role_changes: 0,
+        low_cores: 0.0,
+        migrations_per_request: 0.0,
+        wide_on_scalar_share: 0.0,
+        scalar_cores: shares.clone(),
+        avx_class: shares,
+        settle_ms: Vec::new(),
+        groups,
+        avx_cores_over_time: Vec::new(),
+        role_changes_over_time: Vec::new(),
+        timelines: [strip.clone(), strip],
+        estimate_error: None,
+        events: 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,12 +260,16 @@ mod tests {
         assert_eq!(settle_times(&[0, 100, 200], &changes, 300), [Some(10.0 / 1e6), None]);
     }
 
+    const NOTHING: Done = Done { work: 0.0, open_work: 0.0, unfinished: 0.0 };
+
     #[test]
     fn the_interval_is_as_wide_as_parts_differ() {
-        let even: Vec<f64> = (0..=20).map(|n| f64::from(n) * 10.0).collect();
-        assert_eq!(mean_and_interval(&rates(&even, 200.0)), (1.0, [1.0, 1.0]));
-        let uneven: Vec<f64> = (0..=20).map(|n| f64::from(n / 2) * 20.0).collect();
-        let (mean, [low, high]) = mean_and_interval(&rates(&uneven, 200.0));
+        let rates = |done: fn(u32) -> u32| -> Vec<f64> {
+            let done = (0..=20).map(|n| Done { work: f64::from(done(n)), ..NOTHING });
+            parts(&done.collect::<Vec<_>>(), 200.0).iter().map(|part| part.work).collect()
+        };
+        assert_eq!(mean_and_interval(&rates(|n| n * 10)), (1.0, [1.0, 1.0]));
+        let (mean, [low, high]) = mean_and_interval(&rates(|n| n / 2 * 20));
         assert_eq!(mean, 1.0);
         // The deviation of the parts is 1.026, and their mean's 20's root less.
         assert!((high - low - 2.0 * 2.093 * 1.026 / 20f64.sqrt()).abs() < 1e-3, "{low} {high}");

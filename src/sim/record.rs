@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
+use super::unfinished::Unfinished;
+
 /// What a group of threads has done.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
@@ -14,6 +16,17 @@ pub struct Record {
     /// What it would have taken on CPUs at their best, without AVX-512, in nanoseconds.
     pub work: f64,
     pub latency: Histogram,
+    /// Where requests come from outside, however many there are.
+    pub unfinished: Option<Unfinished>,
+}
+
+/// What a group has done up to some time, or between two.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sums {
+    pub done: u64,
+    pub work: f64,
+    /// For how long requests were not done, in nanoseconds.
+    pub unfinished: Option<f64>,
 }
 
 /// Every thread of the group writes it.
@@ -24,6 +37,35 @@ impl Record {
         self.done += 1;
         self.work += work;
         self.latency.add(took_ns);
+    }
+
+    /// Something was sent to the group.
+    pub fn arrive(&mut self, now: u64) {
+        if let Some(unfinished) = &mut self.unfinished {
+            unfinished.arrive(now);
+        }
+    }
+
+    /// What was sent needs no more.
+    pub fn end(&mut self, now: u64) {
+        if let Some(unfinished) = &mut self.unfinished {
+            unfinished.end(now);
+        }
+    }
+
+    pub fn sums(&self, now: u64) -> Sums {
+        let unfinished = self.unfinished.map(|it| it.until(now));
+        Sums { done: self.done, work: self.work, unfinished }
+    }
+}
+
+impl Sums {
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            done: self.done - before.done,
+            work: self.work - before.work,
+            unfinished: self.unfinished.zip(before.unfinished).map(|(now, before)| now - before),
+        }
     }
 }
 

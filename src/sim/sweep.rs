@@ -10,6 +10,7 @@ use super::comparison::Comparison;
 use super::outcome::Outcome;
 use super::parameters;
 use super::record::Latency;
+use super::score::Score;
 
 /// Factors for each uncertain parameter: anything from half to one and a half of what it is.
 pub fn draws(nr: usize, seed: u64) -> Vec<Vec<String>> {
@@ -134,45 +135,13 @@ pub fn partitions(nr_cpus: usize, nr_sockets: usize) -> Vec<Vec<String>> {
     all
 }
 
-/// What was done, by what is done without AVX-512.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Score {
-    /// In all.
-    pub work: f64,
-    /// The geometric mean of what each group of threads has done: who starves one of them to feed
-    /// the others gains nothing by it.
-    pub balance: f64,
-}
-
-impl Score {
-    pub fn of(outcome: &Outcome, reference: &Outcome) -> Self {
-        let rates = |of: &Outcome| of.groups.iter().map(|it| it.requests_per_s).collect::<Vec<_>>();
-        let whole = reference.work;
-        Self {
-            work: if whole > 0.0 { outcome.work / whole } else { 0.0 },
-            balance: balance(&rates(outcome), &rates(reference)),
-        }
-    }
-}
-
-/// What groups of threads do under one policy, by what they do under another, of the group that
-/// gains the least: more than 1 means that all do more. Who does nothing under either gains nothing.
-pub fn gain_of_all(one: &[f64], other: &[f64]) -> f64 {
-    let gain = |(one, other): (&f64, &f64)| if one == other { 1.0 } else { one / other };
-    one.iter().zip(other).map(gain).min_by(f64::total_cmp).unwrap_or(1.0)
-}
-
-/// Groups that do nothing without AVX-512 either do not count.
-fn balance(done: &[f64], whole: &[f64]) -> f64 {
-    let counted = done.iter().zip(whole).filter(|(_, whole)| **whole > 0.0);
-    let logarithms: Vec<f64> = counted.map(|(done, whole)| (done / whole).ln()).collect();
-    (logarithms.iter().sum::<f64>() / logarithms.len().max(1) as f64).exp()
-}
-
 /// The default policy beside the best static partition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Best {
     pub workload: String,
+    /// Groups that are scored by how soon their requests are done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub open_groups: Vec<String>,
     pub default: Score,
     /// The most that any of the partitions has of either.
     pub best: Score,
@@ -195,10 +164,18 @@ pub struct Tried {
     pub settings: Vec<String>,
 }
 
+impl Best {
+    /// Of what there is most of with the best partition.
+    pub fn unit(&self) -> &'static str {
+        if self.open_groups.is_empty() { "work" } else { "score" }
+    }
+}
+
 /// From what the default policy and the policies tried have done, and the most that any of these
 /// does for every group of threads.
 pub fn best(
     workload: &str,
+    open_groups: Vec<String>,
     default: Score,
     tried: &[(Vec<String>, Score)],
     best_for_all: f64,
@@ -222,6 +199,7 @@ pub fn best(
     };
     Best {
         workload: workload.to_owned(),
+        open_groups,
         default,
         best,
         settings: settings(most),
@@ -261,30 +239,12 @@ mod tests {
         let score = |work, balance| Score { work, balance };
         let named = |name: &str| vec![name.to_owned()];
         let tried = [(named("a"), score(0.5, 0.9)), (named("b"), score(0.8, 0.3))];
-        let best = best("w", score(0.6, 0.45), &tried, 1.25);
+        let best = best("w", Vec::new(), score(0.6, 0.45), &tried, 1.25);
         assert_eq!((best.settings, best.balanced_settings), (named("b"), named("a")));
         assert_eq!(best.best, score(0.8, 0.9));
         assert!((best.default_by_best - 0.75).abs() < 1e-9);
         assert!((best.default_by_best_balance - 0.5).abs() < 1e-9);
         assert_eq!(best.best_for_all, 1.25);
-    }
-
-    #[test]
-    fn all_gain_what_the_one_gains_that_gains_least() {
-        assert_eq!(gain_of_all(&[3.0, 6.0], &[2.0, 5.0]), 1.2);
-        assert_eq!(gain_of_all(&[9.0, 0.0], &[2.0, 5.0]), 0.0);
-        assert_eq!(gain_of_all(&[0.0, 6.0], &[0.0, 5.0]), 1.0);
-        // Whom the other policy starves.
-        assert_eq!(gain_of_all(&[1.0, 6.0], &[0.0, 3.0]), 2.0);
-    }
-
-    #[test]
-    fn who_starves_some_to_feed_others_gains_no_balance() {
-        assert!((balance(&[200.0, 5.0], &[100.0, 10.0]) - 1.0).abs() < 1e-9);
-        assert!(
-            (balance(&[150.0, 50.0, 0.0], &[100.0, 100.0, 0.0]) - 0.75_f64.sqrt()).abs() < 1e-9
-        );
-        assert_eq!(balance(&[1.0, 0.0], &[1.0, 1.0]), 0.0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::engine::{Engine, Work};
 use super::hardware::Modelled;
 use super::machine::{Books, Topology};
 use super::model::Kind;
-use super::record::SharedRecord;
+use super::record::{SharedRecord, Sums};
 
 const MS: u64 = 1_000_000;
 
@@ -81,12 +81,32 @@ pub struct Watch {
     pub moves: u64,
     pub ran: u64,
     pub events: u64,
-    /// Of all groups, at the end of each batch; and of each group, in all.
-    pub work: Vec<f64>,
-    pub done: Vec<u64>,
+    /// What was done at the end of each batch; and by each group, in all.
+    pub batches: Vec<Done>,
+    pub groups: Vec<Sums>,
     /// How far the scheduler is wrong about what threads lost that never needed a licence, of the
     /// time in which they got something done.
     pub estimate_error: Option<f64>,
+}
+
+/// By all groups, since the beginning.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    pub work: f64,
+    /// Of those for which requests come from outside.
+    pub open_work: f64,
+    pub unfinished: f64,
+}
+
+impl Done {
+    fn of(groups: &[Sums]) -> Self {
+        let open = || groups.iter().filter_map(|it| Some((it.work, it.unfinished?)));
+        Self {
+            work: groups.iter().map(|it| it.work).sum(),
+            open_work: open().map(|(work, _)| work).sum(),
+            unfinished: open().map(|(_, unfinished)| unfinished).sum(),
+        }
+    }
 }
 
 /// Who ran for less says nothing.
@@ -120,8 +140,8 @@ impl Watch {
             moves: engine.moves(),
             ran: engine.ran(),
             events: engine.nr_events(),
-            work: vec![work_of(records)],
-            done: records.iter().map(|record| record.borrow().done).collect(),
+            batches: vec![Done::of(&sums(records, begin))],
+            groups: sums(records, begin),
             estimate_error: None,
         };
         watch.before = watch.sample(engine);
@@ -150,9 +170,9 @@ impl Watch {
         let at = self.now - self.begin;
         note(&mut self.avx_cores, at, engine.kernel().nr_avx_cores());
         note(&mut self.role_changes, at, role_changes(engine) - self.roles_changed_before);
-        let batch = self.work.len() as u64;
+        let batch = self.batches.len() as u64;
         if (self.now - self.begin) * BATCHES >= (self.end - self.begin) * batch {
-            self.work.push(work_of(records));
+            self.batches.push(Done::of(&sums(records, self.now)));
         }
         if self.now == self.end {
             self.finish(engine, records);
@@ -170,8 +190,8 @@ impl Watch {
                 .filter(|it| it.ran >= LEAST_RAN_NS)
                 .map(|it| (it.waived - it.lost).abs() / (it.ran - it.lost)),
         );
-        for (done, record) in self.done.iter_mut().zip(records) {
-            *done = record.borrow().done - *done;
+        for (it, now) in self.groups.iter_mut().zip(sums(records, self.now)) {
+            *it = now.since(it);
         }
     }
 
@@ -204,8 +224,8 @@ fn wide(work: &Work) -> f64 {
     work[Kind::Light512 as usize] + work[Kind::Heavy512 as usize]
 }
 
-fn work_of(records: &[SharedRecord]) -> f64 {
-    records.iter().map(|record| record.borrow().work).sum()
+fn sums(records: &[SharedRecord], now: u64) -> Vec<Sums> {
+    records.iter().map(|record| record.borrow().sums(now)).collect()
 }
 
 /// If it is another one than before.

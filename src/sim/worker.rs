@@ -46,6 +46,8 @@ pub struct Script {
     /// The work of a request, by phase.
     pub worth: Vec<f64>,
     pub record: SharedRecord,
+    /// Of each group.
+    pub records: Vec<SharedRecord>,
 }
 
 pub struct Worker {
@@ -59,6 +61,8 @@ pub struct Worker {
     ends_before: Option<u64>,
     /// When the request began that it is at; before the first step, nothing has.
     since: Option<u64>,
+    /// Whether it has something that was sent, and is not done with it.
+    is_owing: bool,
     sent: usize,
     /// Of the footprint, by the step that it is at.
     uses: f64,
@@ -72,7 +76,18 @@ impl Worker {
             Begin::First => 0,
             Begin::Anywhere => any_of(script.steps.len(), &mut random),
         };
-        Self { script, random, inbox, at, round: 0, ends_before, since: None, sent: 0, uses: 1.0 }
+        Self {
+            script,
+            random,
+            inbox,
+            at,
+            round: 0,
+            ends_before,
+            since: None,
+            is_owing: false,
+            sent: 0,
+            uses: 1.0,
+        }
     }
 
     fn go_on(&mut self) {
@@ -102,10 +117,15 @@ impl Worker {
             }
             What::Syscall => Some(Step::Syscall),
             What::Yield => Some(Step::Yield),
-            What::Wait => self.inbox.map(Step::Wait),
+            What::Wait => {
+                // Not each round need be a request.
+                self.end(now);
+                self.inbox.map(Step::Wait)
+            }
             What::Send(group) => {
                 let channels = script.channels.get(*group)?;
                 self.sent += 1;
+                script.records.get(*group)?.borrow_mut().arrive(now);
                 channels.get(self.sent % channels.len().max(1)).map(|to| Step::Send(*to, 0))
             }
             What::Done => self.finish(now, phase),
@@ -116,9 +136,16 @@ impl Worker {
         let since = self.since.replace(now).unwrap_or(now);
         let work = self.script.worth.get(phase).copied().unwrap_or(0.0);
         self.script.record.borrow_mut().finish(now.saturating_sub(since), work);
+        self.end(now);
         let think = self.script.think.as_ref()?;
         let ns = think.sample(phase, &mut self.random) as u64;
         self.inbox.map(|inbox| Step::Send(inbox, ns))
+    }
+
+    fn end(&mut self, now: u64) {
+        if std::mem::take(&mut self.is_owing) {
+            self.script.record.borrow_mut().end(now);
+        }
     }
 }
 
@@ -150,6 +177,7 @@ impl Program for Worker {
 
     fn received(&mut self, sent_at: u64) {
         self.since = Some(sent_at);
+        self.is_owing = true;
     }
 
     fn uses(&self) -> f64 {
@@ -209,7 +237,11 @@ impl Poisson {
 impl Source for Poisson {
     fn next(&mut self) -> Option<(u64, Channel)> {
         // The one before has arrived by now.
-        self.record.borrow_mut().arrived += u64::from(!self.is_first);
+        if !self.is_first {
+            let mut record = self.record.borrow_mut();
+            record.arrived += 1;
+            record.arrive(self.at);
+        }
         self.is_first = false;
         let time = self.next_time()?;
         let chosen = match self.channels.len() {

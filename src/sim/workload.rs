@@ -223,6 +223,30 @@ impl Workload {
         workload_file::read(name, text)
     }
 
+    /// For each group whether all that is sent to it comes from outside, however many wait: its
+    /// requests, or those of a group of which that is true.
+    pub fn open_groups(&self) -> Vec<bool> {
+        let waits = |of: &Group| of.steps.iter().any(|step| step.what == What::Wait);
+        let has_clients = |of: &Group| matches!(of.arrivals, Some(Arrivals::Clients(..)));
+        let mut are_open: Vec<bool> =
+            self.groups.iter().map(|group| waits(group) && !has_clients(group)).collect();
+        loop {
+            let senders = self.groups.iter().zip(&are_open).filter(|(_, is_open)| !**is_open);
+            let sent = senders.flat_map(|(group, _)| &group.steps);
+            let paced = sent.filter_map(|step| match step.what {
+                What::Send(to) if are_open.get(to) == Some(&true) => Some(to),
+                _ => None,
+            });
+            let paced: Vec<usize> = paced.collect();
+            if paced.is_empty() {
+                return are_open;
+            }
+            for group in paced {
+                are_open[group] = false;
+            }
+        }
+    }
+
     pub fn nr_threads(&self, topology: &Topology) -> usize {
         self.groups.iter().map(|group| group.nr_threads(topology)).sum()
     }
@@ -298,6 +322,28 @@ mod tests {
         assert!(
             Workload::named("sleep").unwrap_err().to_string().contains("choose one of fair-build")
         );
+    }
+
+    #[test]
+    fn open_is_who_is_sent_nothing_but_from_outside() {
+        let mut text = "about = \"it\"\n".to_owned();
+        for (name, arrivals, steps) in [
+            ("front", "arrivals = { per_second = 9 }", "\"wait\", WORK, { send = \"back\" }"),
+            ("back", "", "\"wait\", WORK, \"done\""),
+            (
+                "asked",
+                "arrivals = { clients = 2 }",
+                "\"wait\", WORK, { send = \"paced\" }, \"done\"",
+            ),
+            ("paced", "", "\"wait\", WORK, { send = \"next\" }, \"done\""),
+            ("next", "arrivals = { per_second = 9 }", "\"wait\", WORK, \"done\""),
+            ("busy", "", "WORK, \"done\""),
+        ] {
+            let steps = steps.replace("WORK", "{ work = \"scalar\", us = 9 }");
+            text += &format!("[[group]]\nname = \"{name}\"\n{arrivals}\nsteps = [{steps}]\n");
+        }
+        let workload = workload_file::read("it", &text).unwrap();
+        assert_eq!(workload.open_groups(), [true, true, false, false, false, false]);
     }
 
     /// 20 CPUs of 10 cores do as much as 12, and a request of the server takes 1.7 ms.

@@ -443,13 +443,14 @@ const LARGE_MACHINES: [&[&str]; 2] = [
 const FULL_LOAD: [&str; 6] =
     ["nginx", "nginx-recorded", "x264", "x264-nginx", "x265-nginx", "x265-parsec"];
 
-/// All others that there are, but for two: with nginx-low what arrives is done, under any policy,
-/// and a round of yield is what a move costs.
-const OTHER_LOAD: [&str; 9] = [
+/// All others that there are, but for one: a round of yield is what a move costs. What arrives for
+/// nginx-low, and for two groups of tenants, is done under any policy, and counts by how soon.
+const OTHER_LOAD: [&str; 10] = [
     "fair-build",
     "fair-compute",
     "fair-pipeline",
     "fair-server",
+    "nginx-low",
     "primes-1-100",
     "primes-50-50",
     "steps",

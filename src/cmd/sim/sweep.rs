@@ -14,7 +14,8 @@ use super::run::{command_line, variants, write_report};
 use crate::cmd::{print, print_json};
 use crate::sim::outcome::Outcome;
 use crate::sim::report::{self, Made};
-use crate::sim::sweep::{self, Best, Drawn, Score, Spread};
+use crate::sim::score::{self, Score};
+use crate::sim::sweep::{self, Best, Drawn, Spread};
 use crate::sim::workload::Workload;
 use crate::version;
 
@@ -40,6 +41,11 @@ pub enum Command {
         settings: Vec<String>,
     },
     /// Look for the best static partition, and measure the default policy by it.
+    ///
+    /// Groups of threads count by the work that they get done. Those for which requests arrive from
+    /// outside, however many wait, count by how soon these are done: by the mean time that they
+    /// take, with those in it that never are. All is by what is without AVX-512. Beside others such
+    /// a group weighs as much as the work that it has.
     Static {
         #[command(flatten)]
         common: Common,
@@ -225,12 +231,11 @@ fn best(common: &Common, workload: &Chosen) -> Result<Best> {
     let outcomes: Vec<&Outcome> = others.iter().filter_map(|other| other.named("set")).collect();
     let scores = outcomes.iter().map(|outcome| Score::of(outcome, off));
     let tried: Vec<(Vec<String>, Score)> = partitions.into_iter().zip(scores).collect();
-    let done = |outcome: &Outcome| -> Vec<f64> {
-        outcome.groups.iter().map(|group| group.requests_per_s).collect()
-    };
-    let gains = outcomes.iter().map(|outcome| sweep::gain_of_all(&done(outcome), &done(default)));
+    let gains = outcomes.iter().map(|it| score::gain_of_all(&it.groups, &default.groups));
     let best_for_all = gains.max_by(f64::total_cmp).context("no partition fits the machine")?;
-    Ok(sweep::best(&workload.name, Score::of(default, off), &tried, best_for_all))
+    let open = off.groups.iter().filter(|group| score::is_open(group));
+    let open_groups = open.map(|group| group.name.clone()).collect();
+    Ok(sweep::best(&workload.name, open_groups, Score::of(default, off), &tried, best_for_all))
 }
 
 fn static_table(best: &Best) -> Result<String> {
@@ -239,7 +244,11 @@ fn static_table(best: &Best) -> Result<String> {
         best.workload,
         best.tried.len()
     );
-    writeln!(text, "{:>9} {:>9}", "work", "balance")?;
+    if !best.open_groups.is_empty() {
+        let names = best.open_groups.join(", ");
+        writeln!(text, "Counted by how soon requests from outside are done: {names}.")?;
+    }
+    writeln!(text, "{:>9} {:>9}", best.unit(), "balance")?;
     for it in best.tried.iter().take(3) {
         write_score(&mut text, it.score, &it.settings.join(" "))?;
     }

@@ -3,10 +3,11 @@
 
 use super::{Made, html, svg, sweep as report_of_sweeps};
 use crate::sim::comparison::{Comparison, Shape, measure_by_first};
-use crate::sim::outcome::{ClassShares, GroupOutcome, Outcome};
+use crate::sim::outcome::{ClassShares, GroupOutcome, Outcome, Part, made_up};
 use crate::sim::parameters::Parameter;
 use crate::sim::record::Latency;
-use crate::sim::sweep::{self, Best, Drawn, Score, Spread};
+use crate::sim::score::Score;
+use crate::sim::sweep::{self, Best, Drawn, Spread};
 use crate::sim::watch::{CoreStrip, Strip};
 
 const SHAPE: Shape = Shape { sockets: 1, llcs: 2, cores: 2, threads: 1 };
@@ -18,17 +19,17 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
     let shares = ClassShares { busy_core_s: 1.0, by_licence: [0.5, 0.25, 0.25], lost: 0.1 };
     let latency_us =
         Some(Latency { p50: 100.0, p90: 900.0, p99: 5000.0, p999: 60_000.0, max: 70_000.0 });
-    let group = GroupOutcome { name: EVIL.into(), requests_per_s: 100.0 * work, latency_us };
-    Outcome {
-        policy: "p".into(),
-        variant: format!("{EVIL} {work}"),
-        settings: Vec::new(),
+    let group = GroupOutcome {
+        name: EVIL.into(),
         requests_per_s: 100.0 * work,
         work,
-        work_95: [work - 0.1, work + 0.1],
-        work_of_parts: [work - 0.5, work + 0.5].repeat(10),
-        relative: None,
-        relative_95: None,
+        unfinished: None,
+        latency_us,
+    };
+    let part = |work| Part { work, ..Part::default() };
+    Outcome {
+        variant: format!("{EVIL} {work}"),
+        parts: [part(work - 0.5), part(work + 0.5)].repeat(10),
         latency_us,
         busy_share: 0.9,
         avx_cores: nr_avx,
@@ -39,12 +40,10 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
         scalar_cores: shares.clone(),
         avx_class: shares,
         settle_ms: vec![Some(12.0)],
-        groups: vec![group.clone(), group],
         avx_cores_over_time: vec![(0.0, 0), (500.0, nr_avx)],
         role_changes_over_time: vec![(0.0, 0), (500.0, 3)],
         timelines: [strip.clone(), strip],
-        estimate_error: None,
-        events: 1,
+        ..made_up(work, vec![group.clone(), group])
     }
 }
 
@@ -103,7 +102,7 @@ fn drawn(relative: &[f64]) -> Drawn {
 fn partitions(nr: usize) -> Best {
     let score = |work| Score { work, balance: 1.0 };
     let tried: Vec<_> = (0..nr).map(|n| (vec![format!("{EVIL}={n}")], score(n as f64))).collect();
-    sweep::best(EVIL, score(2.5), &tried, 1.0)
+    sweep::best(EVIL, vec![EVIL.into()], score(2.5), &tried, 1.0)
 }
 
 /// Of everything that there is a page for.
@@ -151,7 +150,7 @@ fn every_partition_is_shown() {
     // The head, the default policy, and these.
     assert_eq!(page.matches("<tr>").count(), 2 + 12 + 1);
     assert!(page.contains("=0</td>"), "{page}");
-    assert!(page.contains("does 0.0641 of the most work"), "{page}");
+    assert!(page.contains("has 0.0641 of the most score"), "{page}");
 }
 
 #[test]

@@ -22,7 +22,8 @@ fn drawn(it: &Drawn) -> String {
         it.policies.iter().map(|of| (of.variant.as_str(), &of.relative[..])).collect();
     let caption = format!(
         "Useful work in {} draws, by that of the first policy in the same draw: a hair for each \
-         draw, the median (a disc), and what 5 of 100 are below (a diamond).",
+         draw, the median (a disc), and what 5 of 100 are below (a diamond). Where requests come \
+         from outside, however many wait, it is how much sooner they are done.",
         it.draws
     );
     format!(
@@ -71,25 +72,37 @@ fn partition(best: &Best) -> String {
     let points: Vec<Point> =
         best.tried.iter().map(|it| (it.score.work, it.score.balance)).collect();
     let default = (best.default.work, best.default.balance);
+    let (counts, head) = match best.open_groups.is_empty() {
+        true => ("work is that of all groups of threads together".to_owned(), "Work"),
+        false => (
+            format!(
+                "the score is the work of all groups of threads together, but of {} it is how \
+                 soon requests are done, by as much as they are of the work",
+                best.open_groups.join(", ")
+            ),
+            "Score",
+        ),
+    };
     let caption = format!(
-        "{} partitions (dots) and the default policy (a diamond): work is that of all groups of \
-         threads together, and the balance the geometric mean of what each of them does, both by \
-         what is done without AVX-512. A partition may do more work by starving a group.",
+        "{} partitions (dots) and the default policy (a diamond): {counts}, and the balance the \
+         geometric mean of what each of them does, both by what is done without AVX-512. A \
+         partition may do more work by starving a group.",
         best.tried.len()
     );
     let text = format!(
-        "The default policy does {} of the most work that any of them does, and has {} of the \
-         best balance. For every group of threads at once the best partition does {} of what the \
+        "The default policy has {} of the most {} that any of them has, and {} of the best \
+         balance. For every group of threads at once the best partition does {} of what the \
          default policy does.",
         number(best.default_by_best),
+        best.unit(),
         number(best.default_by_best_balance),
         number(best.best_for_all)
     );
     format!(
         "<h2>{}</h2>\n{}<p>Modelled. {text}</p>\n{}",
         escape(&best.workload),
-        figure(&svg::scatter(&points, default, "work", "balance"), &caption),
-        table("", &["", "Work", "Balance"], &listed(best))
+        figure(&svg::scatter(&points, default, best.unit(), "balance"), &caption),
+        table("", &["", head, "Balance"], &listed(best))
     )
 }
 
