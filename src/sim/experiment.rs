@@ -86,7 +86,9 @@ pub fn begun(
     let phases = Phases::new(workload, BEGIN_NS + WARM_UP_NS);
     let channels: Vec<Vec<Channel>> =
         workload.groups.iter().map(|group| open_channels(&mut engine, group, topology)).collect();
-    let records: Vec<SharedRecord> = workload.open_groups().into_iter().map(empty).collect();
+    let records: Vec<SharedRecord> = (workload.groups.iter().zip(workload.open_groups()))
+        .map(|(group, is_open)| empty(is_open, group.nr_threads(topology)))
+        .collect();
     let mut nr_begun = 0;
     let groups = workload.groups.iter().zip(&channels).zip(&records);
     for (program, ((group, inboxes), record)) in (0..).zip(groups) {
@@ -116,9 +118,10 @@ pub fn begun(
 }
 
 /// Before anything is done.
-fn empty(is_open: bool) -> SharedRecord {
+fn empty(is_open: bool, nr_threads: usize) -> SharedRecord {
     let unfinished = is_open.then(Unfinished::default);
-    Rc::new(RefCell::new(Record { unfinished, ..Record::default() }))
+    let luck = if is_open { Vec::new() } else { vec![0.0; nr_threads] };
+    Rc::new(RefCell::new(Record { unfinished, luck, ..Record::default() }))
 }
 
 fn open_channels(
@@ -145,19 +148,19 @@ fn spawn(
     inboxes: &[Channel],
     footprint: Footprint,
 ) -> u64 {
-    let nr = group.nr_threads(topology) as u64;
+    let nr = group.nr_threads(topology);
     let (weight, cgroup) = (group.weight, group.cgroup);
     let mut process = None;
     for n in 0..nr {
-        let inbox = inboxes.get(n as usize % inboxes.len().max(1)).copied();
-        let worker = Worker::new(script.clone(), seed.wrapping_add(n), inbox);
+        let inbox = inboxes.get(n % inboxes.len().max(1)).copied();
+        let worker = Worker::new(script.clone(), n, seed, inbox);
         let home = Home { process, weight, cgroup, footprint };
         let task = engine.spawn_in(Box::new(worker), home);
         if group.process == Process::One {
             process.get_or_insert(task);
         }
     }
-    nr
+    nr as u64
 }
 
 fn add_arrivals(

@@ -26,6 +26,7 @@ pub mod score;
 mod steps;
 pub mod sweep;
 pub mod trace;
+pub mod uncertainty;
 pub mod unfairness;
 mod unfinished;
 pub mod variant;
@@ -54,6 +55,8 @@ mod scenario_test;
 mod siblings_test;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod trial;
+#[cfg(test)]
+mod uncertainty_test;
 #[cfg(test)]
 mod unfairness_test;
 #[cfg(test)]

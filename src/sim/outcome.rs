@@ -23,6 +23,9 @@ pub struct Outcome {
     /// Of each of them, by which it is told how uncertain a ratio is.
     #[serde(skip)]
     pub parts: Vec<Part>,
+    /// And what each thread has drawn beyond the mean in all of them, in the same unit.
+    #[serde(skip)]
+    pub luck_of_threads: Vec<f64>,
     /// The score by the first policy that it is compared with.
     pub relative: Option<f64>,
     /// Where that is with a probability of 95 %. Of the first one there is nothing to be uncertain of.
@@ -65,6 +68,9 @@ pub struct Part {
     /// Of groups for which requests come from outside: work, and how many are not done.
     pub open_work: f64,
     pub unfinished: f64,
+    /// By the threads of others: begun, and drawn beyond the mean.
+    pub begun: f64,
+    pub luck: f64,
 }
 
 /// Of the time in which cores of a class were busy.
@@ -107,6 +113,7 @@ impl Outcome {
             work_95,
             work_of_parts,
             parts,
+            luck_of_threads: per_part(&watch),
             relative: None,
             relative_95: None,
             latency_us: records.first().and_then(|record| record.borrow().latency.latency()),
@@ -173,9 +180,17 @@ fn parts(sums: &[Done], ns: f64) -> Vec<Part> {
             work: rate(|it| it.work),
             open_work: rate(|it| it.open_work),
             unfinished: rate(|it| it.unfinished),
+            begun: rate(|it| it.begun),
+            luck: rate(|it| it.luck),
         }
     };
     sums.windows(2).map(part).collect()
+}
+
+/// What threads have drawn beyond the mean, as long as a part is.
+fn per_part(watch: &Watch) -> Vec<f64> {
+    let ns = watch.measured_ns() as f64 / BATCHES as f64;
+    watch.luck.iter().map(|luck| luck / ns).collect()
 }
 
 fn mean_and_interval(rates: &[f64]) -> (f64, [f64; 2]) {
@@ -218,6 +233,7 @@ pub fn made_up(work: f64, groups: Vec<GroupOutcome>) -> Outcome {
         work_95: [work; 2],
         work_of_parts: Vec::new(),
         parts: Vec::new(),
+        luck_of_threads: Vec::new(),
         relative: None,
         relative_95: None,
         latency_us: None,
@@ -260,7 +276,8 @@ mod tests {
         assert_eq!(settle_times(&[0, 100, 200], &changes, 300), [Some(10.0 / 1e6), None]);
     }
 
-    const NOTHING: Done = Done { work: 0.0, open_work: 0.0, unfinished: 0.0 };
+    const NOTHING: Done =
+        Done { work: 0.0, open_work: 0.0, unfinished: 0.0, begun: 0.0, luck: 0.0 };
 
     #[test]
     fn the_interval_is_as_wide_as_parts_differ() {

@@ -18,6 +18,11 @@ pub struct Record {
     pub latency: Histogram,
     /// Where requests come from outside, however many there are.
     pub unfinished: Option<Unfinished>,
+    /// How much longer than on average the work is that each thread has drawn, in nanoseconds; of
+    /// groups that always have something to do.
+    pub luck: Vec<f64>,
+    /// What they have begun, of which the mean counts.
+    pub begun: f64,
 }
 
 /// What a group has done up to some time, or between two.
@@ -50,6 +55,15 @@ impl Record {
     pub fn end(&mut self, now: u64) {
         if let Some(unfinished) = &mut self.unfinished {
             unfinished.end(now);
+        }
+    }
+
+    /// The thread has drawn so much work, for a request that comes to so much on average.
+    pub fn draw(&mut self, thread: usize, ns: f64, mean: f64, worth: f64) {
+        if let Some(luck) = self.luck.get_mut(thread) {
+            *luck += ns - mean;
+            // Only what leads to a request that is done counts.
+            self.begun += if worth > 0.0 { mean } else { 0.0 };
         }
     }
 

@@ -7,7 +7,8 @@
 
 use serde::Serialize;
 
-use super::outcome::{GroupOutcome, Outcome};
+use super::outcome::{GroupOutcome, Outcome, Part};
+use super::uncertainty::Errors;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Score {
@@ -33,9 +34,22 @@ impl Score {
     }
 }
 
-/// What each part of a run adds to the error of its score, in work: nothing, in sum. What is done
-/// sooner is a ratio within the score, and taken to be as linear as that is.
-pub fn beyond(outcome: &Outcome, reference: &Outcome, score: f64) -> Vec<f64> {
+/// Of the work of a score: in what is drawn, and in what is done.
+pub fn errors(outcome: &Outcome, reference: &Outcome, score: f64) -> Errors {
+    let luck = |(it, by): (&f64, &f64)| it - score * by;
+    let parts = outcome.parts.iter().zip(&reference.parts);
+    let threads = outcome.luck_of_threads.iter().zip(&reference.luck_of_threads);
+    Errors {
+        of_parts: beyond(outcome, reference, score),
+        under_way: under_way(outcome, reference, score),
+        luck_of_parts: parts.map(|(it, by)| luck((&it.luck, &by.luck))).collect(),
+        luck_of_threads: threads.map(luck).collect(),
+    }
+}
+
+/// What each part of a run adds to the error of its score, in work. What is done sooner is a ratio
+/// within the score, and taken to be as linear as that is.
+fn beyond(outcome: &Outcome, reference: &Outcome, score: f64) -> Vec<f64> {
     let promptness = promptness(&outcome.groups, &reference.groups);
     let open_work: f64 = reference.parts.iter().map(|by| by.open_work).sum();
     let unfinished: f64 = outcome.parts.iter().map(|it| it.unfinished).sum();
@@ -43,9 +57,21 @@ pub fn beyond(outcome: &Outcome, reference: &Outcome, score: f64) -> Vec<f64> {
     let pairs = outcome.parts.iter().zip(&reference.parts);
     pairs
         .map(|(it, by)| {
-            let closed = it.work - it.open_work;
             let sooner = weight * (by.unfinished - promptness * it.unfinished);
-            closed + promptness * by.open_work + sooner - score * by.work
+            let open = promptness * by.open_work + sooner;
+            it.begun + open - score * (by.begun + by.open_work)
+        })
+        .collect()
+}
+
+/// At the end of each part: work that was begun and is not done.
+fn under_way(outcome: &Outcome, reference: &Outcome, score: f64) -> Vec<f64> {
+    let more = |part: &Part| part.begun + part.open_work - part.work;
+    let pairs = outcome.parts.iter().zip(&reference.parts);
+    pairs
+        .scan(0.0, |sum, (it, by)| {
+            *sum += more(it) - score * more(by);
+            Some(*sum)
         })
         .collect()
 }
@@ -99,7 +125,7 @@ fn balance(done: &[GroupOutcome], whole: &[GroupOutcome]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::outcome::{Part, made_up};
+    use crate::sim::outcome::made_up;
 
     fn closed(requests_per_s: f64) -> GroupOutcome {
         let name = "closed".to_owned();
@@ -165,7 +191,13 @@ mod tests {
     #[test]
     fn parts_are_off_the_score_by_what_is_done_and_what_is_not() {
         let with = |parts: [(f64, f64); 2]| {
-            let part = |(work, unfinished)| Part { work, open_work: 2.0, unfinished };
+            let part = |(work, unfinished)| Part {
+                work,
+                begun: work - 2.0,
+                open_work: 2.0,
+                unfinished,
+                luck: 0.0,
+            };
             let mean = |of: fn(&(f64, f64)) -> f64| parts.iter().map(of).sum::<f64>() / 2.0;
             let group = open(mean(|it| it.1), 2.0);
             Outcome { parts: parts.map(part).to_vec(), ..made_up(mean(|it| it.0), vec![group]) }
@@ -175,5 +207,17 @@ mod tests {
         assert_eq!(score, 7.0 / 8.0);
         // 5 and 7 of the rest, 1 of what comes, and half of one more or less by when it is done.
         assert_eq!(beyond(&outcome, &reference, score), [5.5 + 1.0 - 7.0, 6.5 + 1.0 - 7.0]);
+        assert_eq!(under_way(&outcome, &reference, score), [0.0, 0.0]);
+    }
+
+    /// With a score of a half.
+    #[test]
+    fn under_way_is_what_was_begun_and_is_not_done() {
+        let with = |parts: [(f64, f64); 2]| {
+            let part = |(work, begun)| Part { work, begun, ..Part::default() };
+            Outcome { parts: parts.map(part).to_vec(), ..made_up(1.0, vec![closed(1.0)]) }
+        };
+        let (outcome, reference) = (with([(3.0, 4.0), (5.0, 4.0)]), with([(8.0, 6.0), (8.0, 9.0)]));
+        assert_eq!(under_way(&outcome, &reference, 0.5), [1.0 + 1.0, 0.0 + 0.5]);
     }
 }

@@ -84,6 +84,8 @@ pub struct Watch {
     /// What was done at the end of each batch; and by each group, in all.
     pub batches: Vec<Done>,
     pub groups: Vec<Sums>,
+    /// Of each thread of groups that always have something to do.
+    pub luck: Vec<f64>,
     /// How far the scheduler is wrong about what threads lost that never needed a licence, of the
     /// time in which they got something done.
     pub estimate_error: Option<f64>,
@@ -96,15 +98,21 @@ pub struct Done {
     /// Of those for which requests come from outside.
     pub open_work: f64,
     pub unfinished: f64,
+    /// By the threads of others: begun, and drawn beyond the mean.
+    pub begun: f64,
+    pub luck: f64,
 }
 
 impl Done {
-    fn of(groups: &[Sums]) -> Self {
+    fn of(records: &[SharedRecord], now: u64) -> Self {
+        let groups = sums(records, now);
         let open = || groups.iter().filter_map(|it| Some((it.work, it.unfinished?)));
         Self {
             work: groups.iter().map(|it| it.work).sum(),
             open_work: open().map(|(work, _)| work).sum(),
             unfinished: open().map(|(_, unfinished)| unfinished).sum(),
+            begun: records.iter().map(|record| record.borrow().begun).sum(),
+            luck: luck(records).iter().sum(),
         }
     }
 }
@@ -140,8 +148,9 @@ impl Watch {
             moves: engine.moves(),
             ran: engine.ran(),
             events: engine.nr_events(),
-            batches: vec![Done::of(&sums(records, begin))],
+            batches: vec![Done::of(records, begin)],
             groups: sums(records, begin),
+            luck: luck(records),
             estimate_error: None,
         };
         watch.before = watch.sample(engine);
@@ -172,7 +181,7 @@ impl Watch {
         note(&mut self.role_changes, at, role_changes(engine) - self.roles_changed_before);
         let batch = self.batches.len() as u64;
         if (self.now - self.begin) * BATCHES >= (self.end - self.begin) * batch {
-            self.batches.push(Done::of(&sums(records, self.now)));
+            self.batches.push(Done::of(records, self.now));
         }
         if self.now == self.end {
             self.finish(engine, records);
@@ -192,6 +201,9 @@ impl Watch {
         );
         for (it, now) in self.groups.iter_mut().zip(sums(records, self.now)) {
             *it = now.since(it);
+        }
+        for (it, now) in self.luck.iter_mut().zip(luck(records)) {
+            *it = now - *it;
         }
     }
 
@@ -226,6 +238,10 @@ fn wide(work: &Work) -> f64 {
 
 fn sums(records: &[SharedRecord], now: u64) -> Vec<Sums> {
     records.iter().map(|record| record.borrow().sums(now)).collect()
+}
+
+fn luck(records: &[SharedRecord]) -> Vec<f64> {
+    records.iter().flat_map(|record| record.borrow().luck.clone()).collect()
 }
 
 /// If it is another one than before.

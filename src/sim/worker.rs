@@ -52,6 +52,8 @@ pub struct Script {
 
 pub struct Worker {
     script: Rc<Script>,
+    /// In its group.
+    number: usize,
     random: Pcg64,
     /// Where requests for this thread come in.
     inbox: Option<Channel>,
@@ -69,8 +71,9 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(script: Rc<Script>, seed: u64, inbox: Option<Channel>) -> Self {
-        let mut random = Pcg64::seed_from_u64(seed);
+    /// The first thread of the group has the seed, the others have the next ones.
+    pub fn new(script: Rc<Script>, number: usize, seed: u64, inbox: Option<Channel>) -> Self {
+        let mut random = Pcg64::seed_from_u64(seed.wrapping_add(number as u64));
         let ends_before = script.rounds;
         let at = match script.begin {
             Begin::First => 0,
@@ -78,6 +81,7 @@ impl Worker {
         };
         Self {
             script,
+            number,
             random,
             inbox,
             at,
@@ -105,6 +109,8 @@ impl Worker {
         match what {
             What::Work(wide, narrow, length, speed_up) => {
                 let ns = length.sample(phase, &mut self.random);
+                let (mean, worth) = (length.mean(phase), self.worth(phase));
+                script.record.borrow_mut().draw(self.number, ns, mean, worth);
                 let step = match script.has_avx512 {
                     true => Step::Work(*wide, ns / speed_up),
                     false => Step::Work(*narrow, ns),
@@ -132,9 +138,13 @@ impl Worker {
         }
     }
 
+    fn worth(&self, phase: usize) -> f64 {
+        self.script.worth.get(phase).copied().unwrap_or(0.0)
+    }
+
     fn finish(&mut self, now: u64, phase: usize) -> Option<Step> {
         let since = self.since.replace(now).unwrap_or(now);
-        let work = self.script.worth.get(phase).copied().unwrap_or(0.0);
+        let work = self.worth(phase);
         self.script.record.borrow_mut().finish(now.saturating_sub(since), work);
         self.end(now);
         let think = self.script.think.as_ref()?;

@@ -100,8 +100,8 @@ fn figure(chart: &str, caption: &str) -> String {
 fn throughput(comparison: &Comparison) -> String {
     let caption = "Useful work, by that of the first policy; where requests come from outside, \
                    however many wait, it is how much sooner they are done. The whisker is where \
-                   the ratio is with a probability of 95 %, by how far 20 parts of both runs, \
-                   which have the same seed, are off it.";
+                   the ratio is with a probability of 95 %, by what threads drew and how much 20 \
+                   parts of both runs, which have the same seed, are off it.";
     format!("<h2>Throughput</h2>\n{}", figure(&svg::throughput(comparison), caption))
 }
 

@@ -26,7 +26,7 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
         unfinished: None,
         latency_us,
     };
-    let part = |work| Part { work, ..Part::default() };
+    let part = |work| Part { work, begun: work, ..Part::default() };
     Outcome {
         variant: format!("{EVIL} {work}"),
         parts: [part(work - 0.5), part(work + 0.5)].repeat(10),

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How uncertain a ratio of two runs with the same seed is, from one pair of them.
+//!
+//! There are three reasons, which are told apart. One is what threads draw: how long their work is.
+//! They draw the same in both runs, one after the other, but not at the same time, and a run that
+//! gets more done draws more; so parts of time tell little of it. But threads draw independently of
+//! each other: what each has drawn beyond the mean in one run, less the same of the other run, is
+//! off 0 by as much as it is uncertain. Another is whatever the machine makes of it, which is what is
+//! left of the parts when that is taken away which goes with what was drawn in them. The third is
+//! work that was under way at the beginning and at the end, for only what is done counts.
+
+use std::f64::consts::PI;
+
+/// What adds to the error of a ratio.
+pub struct Errors {
+    /// What was begun in each part, and done of what comes from outside.
+    pub of_parts: Vec<f64>,
+    /// What was drawn in each part beyond the mean.
+    pub luck_of_parts: Vec<f64>,
+    /// By each thread, in all parts.
+    pub luck_of_threads: Vec<f64>,
+    /// What is under way at the end of each part, by what was at the beginning of the first.
+    pub under_way: Vec<f64>,
+}
+
+/// So many slow waves are looked for in what parts add, for it may go on from one to the next, or
+/// what is too much here is too little there. E. Lazarus, D. Lewis, J. Stock and M. Watson, "HAR
+/// Inference: Recommendations for Practice" (2018), who show that what the waves come to has as many
+/// degrees of freedom.
+const WAVES: usize = 6;
+
+/// Student's t with these, and for 20 parts, that of 95 of 100.
+const T_OF_WAVES: f64 = 2.447;
+const T_OF_PARTS: f64 = 2.093;
+
+/// The same for sums of numbers around 0 by the root of their squares, however few there are and
+/// however differently they vary: V. de la Pena, T. Lai and Q. Shao, "Self-Normalized Processes".
+const NORMAL: f64 = 1.960;
+
+/// The sum is within this of what it would be over many runs, with a probability of 95 %.
+pub fn half_interval(errors: &Errors) -> f64 {
+    let slope = slope(&errors.luck_of_parts, &errors.of_parts);
+    let pairs = errors.of_parts.iter().zip(&errors.luck_of_parts);
+    let rest: Vec<f64> = pairs.map(|(error, luck)| error - slope * luck).collect();
+    let by_machine = T_OF_WAVES.powi(2) * variance_of_sum(&rest);
+    let by_luck = NORMAL.powi(2) * squares(&errors.luck_of_threads) * slope * slope;
+    // At the beginning and at the end.
+    let by_ends = T_OF_PARTS.powi(2) * 2.0 * variance(&errors.under_way);
+    (by_machine + by_luck + by_ends).sqrt()
+}
+
+fn squares(numbers: &[f64]) -> f64 {
+    numbers.iter().map(|it| it * it).sum()
+}
+
+fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len() as f64
+}
+
+fn variance(numbers: &[f64]) -> f64 {
+    let mean = mean(numbers);
+    let off: Vec<f64> = numbers.iter().map(|it| it - mean).collect();
+    squares(&off) / (numbers.len() as f64 - 1.0)
+}
+
+/// How much the other changes with one.
+fn slope(these: &[f64], those: &[f64]) -> f64 {
+    let mean = mean(these);
+    let off: Vec<f64> = these.iter().map(|it| it - mean).collect();
+    let products: f64 = off.iter().zip(those).map(|(this, that)| this * that).sum();
+    let squares = squares(&off);
+    if squares > 0.0 { products / squares } else { 0.0 }
+}
+
+/// Of numbers that may be connected with those that follow.
+fn variance_of_sum(numbers: &[f64]) -> f64 {
+    let nr = numbers.len() as f64;
+    let wave = |times: usize| -> f64 {
+        let angle = |n: usize| PI * times as f64 * (n as f64 + 0.5) / nr;
+        numbers.iter().enumerate().map(|(n, number)| angle(n).cos() * number).sum()
+    };
+    (1..=WAVES).map(|times| 2.0 * wave(times).powi(2)).sum::<f64>() / WAVES as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_distr::{Distribution, StandardNormal};
+    use rand_pcg::Pcg64;
+    use rand_pcg::rand_core::SeedableRng;
+
+    use super::*;
+
+    const NOTHING: [f64; 20] = [0.0; 20];
+
+    fn half(of_parts: &[f64], luck_of_parts: &[f64], luck_of_threads: &[f64], ends: &[f64]) -> f64 {
+        half_interval(&Errors {
+            of_parts: of_parts.to_vec(),
+            luck_of_parts: luck_of_parts.to_vec(),
+            luck_of_threads: luck_of_threads.to_vec(),
+            under_way: ends.to_vec(),
+        })
+    }
+
+    /// What one part has too much of, and the next one too little, is nothing in the end.
+    #[test]
+    fn what_cancels_out_is_hardly_uncertain() {
+        let half = |of_parts: &[f64]| half(of_parts, &NOTHING, &[], &NOTHING);
+        assert_eq!(half(&NOTHING), 0.0);
+        let cancels = half(&[-1.0, 1.0].repeat(10));
+        let drifts = half(&[[1.0; 10], [-1.0; 10]].concat());
+        // Each by itself would make it 11.
+        assert!(cancels < 3.0 && drifts > 15.0, "{cancels} {drifts}");
+    }
+
+    /// Where parts go up and down with what was drawn in them, and by nothing else.
+    #[test]
+    fn luck_counts_as_threads_have_it() {
+        let luck: Vec<f64> = (0..20).map(|n| f64::from(n * n % 7) - 3.0).collect();
+        let of_parts: Vec<f64> = luck.iter().map(|luck| -0.5 * luck).collect();
+        let half = half(&of_parts, &luck, &[3.0; 16], &NOTHING);
+        assert!((half / (1.96 * 0.5 * 3.0 * 4.0) - 1.0).abs() < 1e-6, "{half}");
+    }
+
+    /// One less and one more in turn: the variance is 20 by 19, and there are two ends.
+    #[test]
+    fn what_is_under_way_counts_at_both_ends() {
+        let half = half(&NOTHING, &NOTHING, &[], &[4.0, 6.0].repeat(10));
+        assert!((half - 2.093 * (2.0_f64 * 20.0 / 19.0).sqrt()).abs() < 1e-6, "{half}");
+    }
+
+    /// With 16 threads and 20 parts, connected with the next as in a queue.
+    #[test]
+    fn it_is_within_the_interval_as_often_as_it_says() {
+        let mut random = Pcg64::seed_from_u64(1);
+        let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
+        let mut is_within = || {
+            let mut luck_of_threads = vec![0.0; 16];
+            let mut luck = || -> f64 {
+                let drawn = luck_of_threads.iter_mut().map(|sum| {
+                    let it = normal();
+                    *sum += it;
+                    it
+                });
+                drawn.sum()
+            };
+            let luck_of_parts: Vec<f64> = (0..20).map(|_| luck()).collect();
+            let mut connected = normal();
+            let mut rest = || {
+                connected = 0.3 * connected + normal();
+                connected
+            };
+            let all: Vec<f64> = luck_of_parts.iter().map(|luck| rest() - 0.8 * luck).collect();
+            let sum = all.iter().sum::<f64>();
+            let of_parts: Vec<f64> = all.iter().map(|it| it - sum / 20.0).collect();
+            sum.abs() < half(&of_parts, &luck_of_parts, &luck_of_threads, &NOTHING)
+        };
+        let nr = 4000;
+        let share = (0..nr).filter(|_| is_within()).count() as f64 / f64::from(nr);
+        assert!((0.94..0.96).contains(&share), "{share}");
+    }
+}
