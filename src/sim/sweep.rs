@@ -64,10 +64,20 @@ pub struct Spread {
     /// The longest of each draw, in which the load changes; nothing where some change of the load
     /// did not make the number of AVX cores another one.
     pub settle_ms: Vec<Option<f64>>,
+    /// How far the work of each draw deviates from seed to seed, by its mean; of several seeds.
+    pub sigma: Vec<f64>,
+    /// How often CPUs change their roles in 10 s once there is no more to learn; of runs that are
+    /// longer than that takes.
+    pub role_changes_10s: Vec<f64>,
 }
 
-/// Of comparisons of the same policies.
-pub fn spreads(comparisons: &[Comparison]) -> Vec<Spread> {
+/// Programs that always do the same are known by then.
+const LEARNT_MS: f64 = 30_000.0;
+
+/// Of comparisons of the same policies, for each draw with several seeds. What is told of a draw is
+/// of the first one, but how far they are apart.
+pub fn spreads(draws: &[Vec<Comparison>]) -> Vec<Spread> {
+    let comparisons: Vec<&Comparison> = draws.iter().filter_map(|seeds| seeds.first()).collect();
     let first = comparisons.first().map_or(&[][..], |first| &first.outcomes);
     let spread = |(n, it): (usize, &Outcome)| {
         let relative: Vec<f64> = comparisons
@@ -87,6 +97,11 @@ pub fn spreads(comparisons: &[Comparison]) -> Vec<Spread> {
                 .filter(|outcome| !outcome.settle_ms.is_empty())
                 .map(longest)
                 .collect(),
+            sigma: draws.iter().filter_map(|seeds| sigma(&works(seeds, n))).collect(),
+            role_changes_10s: comparisons
+                .iter()
+                .filter_map(|it| role_changes_10s(it.outcomes.get(n)?, it.seconds))
+                .collect(),
         }
     };
     first.iter().enumerate().map(spread).collect()
@@ -95,6 +110,25 @@ pub fn spreads(comparisons: &[Comparison]) -> Vec<Spread> {
 fn latency(comparison: &Comparison, nth: usize) -> Option<Latency> {
     let of = |nth: usize| comparison.outcomes.get(nth)?.latency_us;
     Some(of(nth)?.by(&of(0)?))
+}
+
+fn works(seeds: &[Comparison], nth: usize) -> Vec<f64> {
+    seeds.iter().filter_map(|it| Some(it.outcomes.get(nth)?.work)).collect()
+}
+
+/// The standard deviation, by the mean.
+fn sigma(numbers: &[f64]) -> Option<f64> {
+    let nr = numbers.len() as f64;
+    let mean = numbers.iter().sum::<f64>() / nr;
+    let squares: f64 = numbers.iter().map(|it| (it - mean).powi(2)).sum();
+    (nr > 1.0).then(|| (squares / (nr - 1.0)).sqrt() / mean)
+}
+
+fn role_changes_10s(outcome: &Outcome, seconds: u64) -> Option<f64> {
+    let ms = seconds as f64 * 1000.0 - LEARNT_MS;
+    let course = &outcome.role_changes_over_time;
+    let before = course.iter().rfind(|(at, _)| *at < LEARNT_MS).map_or(0, |(_, nr)| *nr);
+    (ms > 0.0).then(|| (outcome.role_changes - before) as f64 * 10_000.0 / ms)
 }
 
 fn longest(outcome: &Outcome) -> Option<f64> {
@@ -214,6 +248,7 @@ pub fn best(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::outcome::made_up;
 
     #[test]
     fn draws_are_within_half_and_repeatable() {
@@ -225,6 +260,25 @@ mod tests {
         assert!(factors().all(|it: f64| (0.5..=1.5).contains(&it)));
         let mean = factors().sum::<f64>() / 800.0;
         assert!((mean - 1.0).abs() < 0.03, "{mean}");
+    }
+
+    #[test]
+    fn sigma_is_how_far_seeds_are_apart() {
+        assert_eq!(sigma(&[8.0]), None);
+        assert!((sigma(&[9.0, 10.0, 11.0]).unwrap() - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn roles_that_change_while_there_is_more_to_learn_do_not_count() {
+        let course = vec![(0.0, 0), (200.0, 8), (29_999.0, 9), (30_000.0, 11), (41_000.0, 14)];
+        let outcome = Outcome {
+            role_changes: 14,
+            role_changes_over_time: course,
+            ..made_up(1.0, Vec::new())
+        };
+        assert_eq!(role_changes_10s(&outcome, 40), Some(5.0));
+        assert_eq!(role_changes_10s(&outcome, 50), Some(2.5));
+        assert_eq!(role_changes_10s(&outcome, 30), None);
     }
 
     #[test]

@@ -151,6 +151,11 @@ fn a_sweep_tries_other_parameters_and_policies() -> Result<()> {
     let difference = numbers[0] - unvaried / off;
     ensure!(difference.abs() > 1e-6, "nothing was varied: {numbers:?}");
     ensure!(number(&alone["p5"])? <= number(&alone["median"])?);
+    let several = ["sweep", "draws", "nginx", "--draws=3", "--cores=2", "--seeds=2", "--json"];
+    let several: serde_json::Value = serde_json::from_str(&said(&several)?)?;
+    let sigma = several[0]["policies"][0]["sigma"].as_array().context("seeds are not apart")?;
+    let sigma = sigma.iter().map(number).collect::<Result<Vec<_>>>()?;
+    ensure!(sigma.len() == 3 && sigma.iter().all(|it| *it > 0.0), "{sigma:?}");
 
     let arguments =
         ["sweep", "static", "nginx", "--cores=2", "--threads=1", "--json", "--report", page];

@@ -535,17 +535,12 @@ fn most(all: Vec<f64>) -> f64 {
 
 /// Of the work that the server gets done under a policy, as chance has it.
 fn deviation_over_seeds(policy: &str) -> Result<f64> {
-    let runs: Vec<Vec<String>> = (1..=20).map(|seed| nginx_with(seed, &[])).collect();
-    deviation(&of_runs(policy, &runs, work)?)
+    let run = |seed| words(&["run", "nginx", &format!("--seed={seed}")]);
+    deviation(&of_runs(policy, &(1..=20).map(run).collect::<Vec<_>>(), work)?)
 }
 
-fn nginx_with(seed: u16, scales: &[String]) -> Vec<String> {
-    scaled(&["run", "nginx", &format!("--seed={seed}")], scales)
-}
-
-fn scaled(run: &[&str], scales: &[String]) -> Vec<String> {
-    let scales = scales.iter().map(|scale| format!("--scale={scale}"));
-    run.iter().map(|word| word.to_string()).chain(scales).collect()
+fn words(run: &[&str]) -> Vec<String> {
+    run.iter().map(|word| word.to_string()).collect()
 }
 
 fn work(outcome: &Value) -> Result<f64> {
@@ -560,20 +555,15 @@ fn deviation(numbers: &[f64]) -> Result<f64> {
     Ok((squares / (numbers.len() - 1) as f64).sqrt() / mean)
 }
 
-/// In each of the draws, by so many seeds.
+/// In each of the draws, of a run that is as long as without draws.
 fn drawn_deviations() -> Result<Vec<f64>> {
-    const SEEDS: u16 = 10;
-    let draws = draws()?;
-    let runs: Vec<Vec<String>> =
-        draws.iter().flat_map(|scales| (1..=SEEDS).map(|seed| nginx_with(seed, scales))).collect();
-    of_runs("default", &runs, work)?.chunks(SEEDS.into()).map(deviation).collect()
+    default_drawn(&["nginx", "--seconds=5", "--seeds=10"], "sigma")
 }
 
-/// What is multiplied by what in each of them.
-fn draws() -> Result<Vec<Vec<String>>> {
-    let found = once(&["sweep", "draws", "nginx", "--policy=default", "--policy=off"])?;
-    let factors = found[0]["factors"].as_array().context("there are no draws")?;
-    factors.iter().map(|it| Ok(serde_json::from_value(it.clone())?)).collect()
+/// Of the default policy by itself, for each draw.
+fn default_drawn(arguments: &[&str], what: &str) -> Result<Vec<f64>> {
+    let found = once(&[&["sweep", "draws", "--policy=default"], arguments].concat())?;
+    numbers(&found[0]["policies"][0][what])
 }
 
 /// The longest after any step of the load.
@@ -646,17 +636,13 @@ fn least(ratios: Vec<f64>) -> Result<f64> {
 /// load that does not change itself.
 fn role_changes() -> Result<f64> {
     let steady = FULL_LOAD.iter().chain(&OTHER_LOAD).filter(|name| **name != "steps");
-    let runs: Vec<_> = steady.map(|name| scaled(&["run", name, "--seconds=40"], &[])).collect();
+    let runs: Vec<_> = steady.map(|name| words(&["run", name, "--seconds=40"])).collect();
     of_runs("default", &runs, |it| changes_after(it, 30_000.0)).map(most)
 }
 
 /// In each of the draws, of two workloads that have to be learnt.
 fn drawn_role_changes() -> Result<Vec<f64>> {
-    let of = |workload: &str| -> Result<Vec<f64>> {
-        let run = |scales: &Vec<String>| scaled(&["run", workload, "--seconds=40"], scales);
-        let runs: Vec<_> = draws()?.iter().map(run).collect();
-        of_runs("default", &runs, |it| changes_after(it, 30_000.0))
-    };
+    let of = |workload| default_drawn(&[workload, "--seconds=40"], "role_changes_10s");
     let [one, other] = [of("x264-nginx")?, of("x265-parsec")?];
     Ok(one.into_iter().zip(other).map(|(one, other)| one.max(other)).collect())
 }
@@ -744,8 +730,7 @@ fn slowest_percentile(of: fn(&[f64]) -> f64) -> Result<f64> {
 }
 
 fn drawn_settle_ms() -> Result<Vec<f64>> {
-    let arguments = ["sweep", "draws", "steps", "--seconds=6", "--policy=default"];
-    numbers(&once(&arguments)?[0]["policies"][0]["settle_ms"])
+    default_drawn(&["steps", "--seconds=6"], "settle_ms")
 }
 
 /// With the partition that is the best without any draw.

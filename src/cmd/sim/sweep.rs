@@ -23,6 +23,10 @@ use crate::version;
 pub enum Command {
     /// Vary what nobody knows well: the hold of licences, the request for them, what moves cost in
     /// the kernel, and in cold caches, each from half to one and a half of what it is thought to be.
+    ///
+    /// Beside the work it tells what 95 of 100 draws are below: how far the work deviates from seed
+    /// to seed, by its mean, if each draw is run with several, and how often CPUs change their roles
+    /// in 10 s after the first 30 s, in which policies learn, if a run is longer.
     Draws {
         #[command(flatten)]
         common: Common,
@@ -30,6 +34,11 @@ pub enum Command {
         /// How many times.
         #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10000))]
         draws: u16,
+
+        /// How many seeds each draw is run with, to see how far they are apart. All else is told of
+        /// the first one.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        seeds: u16,
 
         /// Under this policy, as for "sim run"; may be given several times.
         #[arg(long = "policy", value_name = "NAME|FILE")]
@@ -141,32 +150,38 @@ fn word_of(value: &impl ValueEnum) -> String {
 
 pub fn run(command: &Command) -> Result<()> {
     match command {
-        Command::Draws { common, draws, policies, settings } => {
+        Command::Draws { common, draws, seeds, policies, settings } => {
             variants(policies, settings)?;
             let named = policies.iter().map(|name| format!("--policy={name}"));
             let set = settings.iter().map(|setting| format!("--set={setting}"));
-            draw(common, *draws, &named.chain(set).collect::<Vec<_>>())
+            draw(common, *draws, *seeds, &named.chain(set).collect::<Vec<_>>())
         }
         Command::Static { common } => partition(common),
     }
 }
 
 /// `chosen` is what a run is to be told of policies.
-fn draw(common: &Common, nr: u16, chosen: &[String]) -> Result<()> {
+fn draw(common: &Common, nr: u16, nr_seeds: u16, chosen: &[String]) -> Result<()> {
     common.check()?;
     let seed = common.machine.seed;
     let factors = sweep::draws(nr.into(), seed);
     let mut all = Vec::new();
     for workload in &common.chosen() {
-        let job = |(n, factors): (u64, &Vec<String>)| {
-            let mut arguments = common.arguments(&workload.argument, seed.wrapping_add(n));
+        let job = |factors: &Vec<String>, nth: u64| {
+            let mut arguments = common.arguments(&workload.argument, seed.wrapping_add(nth));
             arguments.extend(factors.iter().map(|factor| format!("--scale={factor}")));
             arguments.extend_from_slice(chosen);
             arguments
         };
-        let jobs: Vec<Vec<String>> = (0..).zip(&factors).map(job).collect();
+        // No two of all runs have the same one.
+        let of_draw = |n| (0..u64::from(nr_seeds)).map(move |seed| seed * u64::from(nr) + n);
+        let jobs: Vec<Vec<String>> = (0..)
+            .zip(&factors)
+            .flat_map(|(n, factors)| of_draw(n).map(move |nth| job(factors, nth)))
+            .collect();
         let comparisons = jobs::all(&jobs, jobs::run)?;
-        let policies = sweep::spreads(&comparisons);
+        let of_draws: Vec<_> = comparisons.chunks(nr_seeds.into()).map(<[_]>::to_vec).collect();
+        let policies = sweep::spreads(&of_draws);
         if !common.json {
             print(&draws_table(&workload.name, nr, &policies)?)?;
         }
@@ -186,9 +201,15 @@ fn draw(common: &Common, nr: u16, chosen: &[String]) -> Result<()> {
 
 fn draws_table(workload: &str, nr: u16, policies: &[Spread]) -> Result<String> {
     let mut text = format!("{workload}: {nr} draws. All figures are modelled.\n");
-    writeln!(text, "{:>9} {:>9}", "median", "5 % below")?;
+    let high = |of: &[f64], digits: usize| match of.is_empty() {
+        true => "-".to_owned(),
+        false => format!("{:.digits$}", sweep::percentile(of, 0.95)),
+    };
+    writeln!(text, "{:>9} {:>9} {:>7} {:>7}", "median", "5 % below", "sigma", "changes")?;
     for it in policies {
-        writeln!(text, "{:9.4} {:9.4}  {}", it.median, it.p5, it.variant)?;
+        let (sigma, changes) = (high(&it.sigma, 4), high(&it.role_changes_10s, 1));
+        let (median, p5, variant) = (it.median, it.p5, &it.variant);
+        writeln!(text, "{median:9.4} {p5:9.4} {sigma:>7} {changes:>7}  {variant}")?;
     }
     Ok(text)
 }

@@ -86,6 +86,8 @@ fn drawn(relative: &[f64]) -> Drawn {
         relative: relative.to_vec(),
         latency: Vec::new(),
         settle_ms: Vec::new(),
+        sigma: Vec::new(),
+        role_changes_10s: Vec::new(),
     };
     let draw = |n: usize| vec![format!("hold={n}"), "move=1".to_owned()];
     Drawn {
