@@ -52,6 +52,18 @@ pub const BENCHES: &[Bench] = &[
         measure: || ratio(&["run", "x264"], "default", "alone", "/work"),
     },
     Bench {
+        name: "sim.yield_first_2s",
+        unit: "of left alone, in 2 s from half a second on, modelled",
+        bar: Bar::Any,
+        measure: || yields("--seconds=2"),
+    },
+    Bench {
+        name: "sim.yield_60s",
+        unit: "of left alone, in 60 s from half a second on, modelled",
+        bar: Bar::Any,
+        measure: || yields("--seconds=60"),
+    },
+    Bench {
         name: "sim.low_load_p50_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtMost(1.0),
@@ -443,7 +455,8 @@ const LARGE_MACHINES: [&[&str]; 2] = [
 const FULL_LOAD: [&str; 6] =
     ["nginx", "nginx-recorded", "x264", "x264-nginx", "x265-nginx", "x265-parsec"];
 
-/// All others that there are, but for one: a round of yield is what a move costs. What arrives for
+/// All others that there are, but for one: a round of yield is what a move costs, and has figures of
+/// its own. What arrives for
 /// nginx-low, and for two groups of tenants, is done under any policy, and counts by how soon.
 const OTHER_LOAD: [&str; 10] = [
     "fair-build",
@@ -677,6 +690,15 @@ fn of_policy(workload: &str, policy: &str, what: &str) -> Result<f64> {
     let found = sim(&["run", workload, &policy_argument, "--seconds=5"])?;
     let value = outcome(&found, policy)?.pointer(what).and_then(Value::as_f64);
     value.with_context(|| format!("{policy} has no {what}"))
+}
+
+/// What the default policy leaves to a program that is all moves, which it tries for a second, and
+/// again after two, four, eight and more.
+fn yields(seconds: &str) -> Result<f64> {
+    // Who is left alone does the same at any time.
+    let alone = once(&["run", "yield", "--policy=alone", "--seconds=2"])?;
+    let default = sim(&["run", "yield", "--policy=default", seconds])?;
+    Ok(work(outcome(&default, "default")?)? / work(outcome(&alone, "alone")?)?)
 }
 
 /// Each of two policies with 200 draws of what nobody knows well, in something that both have.
