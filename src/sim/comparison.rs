@@ -34,7 +34,8 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
     pub sockets: u16,
-    /// Of each socket, as its cores are.
+    /// Of each socket, as its caches and its cores are.
+    pub nodes: u16,
     pub llcs: u16,
     pub cores: u16,
     /// Of each core.
@@ -43,7 +44,7 @@ pub struct Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sockets, llcs, cores, threads } = *self;
+        let Self { sockets, nodes, llcs, cores, threads } = *self;
         match llcs {
             0..=1 => write!(out, "{sockets} x {cores} cores x {threads} threads"),
             _ => write!(
@@ -51,7 +52,8 @@ impl fmt::Display for Shape {
                 "{sockets} x {llcs} caches x {} cores x {threads} threads",
                 cores / llcs
             ),
-        }
+        }?;
+        if nodes > 1 { write!(out, " in {} nodes", sockets * nodes) } else { Ok(()) }
     }
 }
 
@@ -88,9 +90,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn caches_are_told_of_where_a_socket_has_several() {
-        let text = |llcs| Shape { sockets: 2, llcs, cores: 16, threads: 2 }.to_string();
-        assert_eq!(text(1), "2 x 16 cores x 2 threads");
-        assert_eq!(text(4), "2 x 4 caches x 4 cores x 2 threads");
+    fn caches_and_nodes_are_told_of_where_a_socket_has_several() {
+        let text =
+            |nodes, llcs| Shape { sockets: 2, nodes, llcs, cores: 16, threads: 2 }.to_string();
+        assert_eq!(text(1, 1), "2 x 16 cores x 2 threads");
+        assert_eq!(text(1, 4), "2 x 4 caches x 4 cores x 2 threads");
+        assert_eq!(text(2, 1), "2 x 16 cores x 2 threads in 4 nodes");
     }
 }

@@ -95,6 +95,19 @@ fn to_spread_over_one_node_is_to_pack() {
     assert_ne!(pack, in_use);
 }
 
+/// Two nodes of one socket are two nodes, whether they share its cache or have one each.
+#[test]
+fn each_node_has_an_avx_core_where_that_costs_nothing() {
+    let low = |llcs, nodes| Setup {
+        topology: Topology::regular(1, llcs, 8 / llcs, 2).in_nodes(nodes),
+        ..named("nginx-low", 2)
+    };
+    for (llcs, nodes, expected) in [(1, 1, 2), (2, 1, 2), (1, 2, 4), (2, 2, 4)] {
+        let avx_cores = outcome(&low(llcs, nodes), &of("default")).avx_cores;
+        assert_eq!(avx_cores, expected, "{llcs} caches, {nodes} nodes");
+    }
+}
+
 /// AVX tasks are a third of those that want to run, and so is their part of the machine.
 #[test]
 fn nobody_gets_more_than_a_share_by_avx512() {

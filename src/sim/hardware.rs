@@ -105,6 +105,6 @@ pub fn places(topology: &Topology) -> Vec<avx_topology> {
     let cpus = &topology.cpus;
     let is_same_core = |a: &Place, b: &Place| (a.socket, a.core) == (b.socket, b.core);
     let core = |it: &Place| cpus.iter().position(|other| is_same_core(other, it)).unwrap_or(0);
-    let groups = (0..).zip(cpus.iter().map(|it| [core(it), it.llc, it.socket])).collect();
+    let groups = (0..).zip(cpus.iter().map(|it| [core(it), it.llc, it.node])).collect();
     name_by_first_cpu(&groups, &BTreeSet::new()).into_values().collect()
 }

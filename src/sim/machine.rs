@@ -32,6 +32,7 @@ use super::model::{Kind, Licence, Model};
 pub struct Place {
     pub core: usize,
     pub llc: usize,
+    pub node: usize,
     pub socket: usize,
 }
 
@@ -41,14 +42,22 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Numbered as Linux does: first a CPU of each core, then their siblings.
+    /// Numbered as Linux does: first a CPU of each core, then their siblings. A socket is a node.
     pub fn regular(sockets: usize, llcs: usize, cores: usize, threads: usize) -> Self {
         let core_places = (0..sockets * llcs * cores).map(|core| Place {
             core,
             llc: core / cores,
+            node: core / (llcs * cores),
             socket: core / (llcs * cores),
         });
         Self { cpus: (0..threads).flat_map(|_| core_places.clone()).collect() }
+    }
+
+    /// With the cores of each socket shared out evenly among so many nodes.
+    pub fn in_nodes(self, of_each: usize) -> Self {
+        let cores = (self.cores_of_a_socket() / of_each).max(1);
+        let cpus = self.cpus.into_iter().map(|it| Place { node: it.core / cores, ..it });
+        Self { cpus: cpus.collect() }
     }
 
     pub fn nr_cores(&self) -> usize {

@@ -120,6 +120,6 @@ pub trait Hardware {
     fn take_changed(&mut self) -> Option<u32>;
     /// Where the CPU is, which is about caches here.
     fn place(&self, cpu: u32) -> Place {
-        Place { core: cpu as usize, llc: 0, socket: 0 }
+        Place { core: cpu as usize, llc: 0, node: 0, socket: 0 }
     }
 }

@@ -145,11 +145,11 @@ pub fn percentile(numbers: &[f64], share: f64) -> f64 {
 }
 
 /// Every static partition that is worth a try on such a machine, by its settings.
-pub fn partitions(nr_cpus: usize, nr_sockets: usize) -> Vec<Vec<String>> {
+pub fn partitions(nr_cpus: usize, nr_nodes: usize) -> Vec<Vec<String>> {
     let counts = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128].into_iter();
     // To spread over one node is to pack.
     let placements =
-        if nr_sockets > 1 { &["pack", "spread", "first-use"][..] } else { &["pack", "first-use"] };
+        if nr_nodes > 1 { &["pack", "spread", "first-use"][..] } else { &["pack", "first-use"] };
     let mut all = Vec::new();
     for count in counts.filter(|count| *count < nr_cpus).chain([nr_cpus]) {
         for placement in placements {

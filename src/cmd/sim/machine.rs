@@ -68,6 +68,11 @@ pub struct Machine {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=8))]
     pub sockets: u16,
 
+    /// NUMA nodes of each processor, among which its cores are shared out evenly: more than one where
+    /// it is set to sub-NUMA clusters.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub nodes: u16,
+
     /// Last-level caches of each processor, among which its cores are shared out evenly.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub llcs: u16,
@@ -107,19 +112,27 @@ impl Machine {
     }
 
     fn topology(&self) -> Result<Topology> {
-        let Self { sockets, llcs, cores, threads, .. } = *self;
+        let Self { sockets, nodes, llcs, cores, threads, .. } = *self;
         ensure!(
             cores % llcs == 0,
             "{cores} cores cannot be shared out evenly among {llcs} last-level caches: choose \
              --cores and --llcs so that each cache has as many"
         );
+        let is_whole = llcs % nodes == 0 || nodes % llcs == 0;
+        ensure!(
+            cores % nodes == 0 && is_whole,
+            "{cores} cores with {llcs} last-level caches cannot be shared out evenly among {nodes} \
+             nodes: choose --cores, --llcs and --nodes so that each node has as many"
+        );
         let cores_of_each = cores / llcs;
-        Ok(Topology::regular(sockets.into(), llcs.into(), cores_of_each.into(), threads.into()))
+        let regular =
+            Topology::regular(sockets.into(), llcs.into(), cores_of_each.into(), threads.into());
+        Ok(regular.in_nodes(nodes.into()))
     }
 
     pub fn shape(&self) -> Shape {
-        let Self { sockets, llcs, cores, threads, .. } = *self;
-        Shape { sockets, llcs, cores, threads }
+        let Self { sockets, nodes, llcs, cores, threads, .. } = *self;
+        Shape { sockets, nodes, llcs, cores, threads }
     }
 
     /// What the agent would choose on a machine with such a CPU.
@@ -167,6 +180,7 @@ mod tests {
             cores: 2,
             threads: 1,
             sockets: 1,
+            nodes: 1,
             llcs: 1,
             force: false,
             counters: Counters::None,
@@ -235,6 +249,34 @@ mod tests {
                 format!("{cores} cores cannot be shared out evenly among {llcs} last-level caches");
             assert!(error.starts_with(&expected), "{error}");
         }
+    }
+
+    #[test]
+    fn each_node_has_as_many_cores() {
+        let with = |nodes, llcs| {
+            let machine =
+                Machine { sockets: 2, threads: 2, cores: 16, nodes, llcs, ..machine("zen4") };
+            machine.topology()
+        };
+        // With a cache each, with two, and half of one.
+        for llcs in [2, 4, 1] {
+            let topology = with(2, llcs).unwrap();
+            for node in 0..4 {
+                let cpus: Vec<_> = topology.cpus.iter().filter(|it| it.node == node).collect();
+                assert_eq!(cpus.len(), 16, "{node}");
+                let is_there = |core| core / 8 == node && core / 16 == node / 2;
+                assert!(
+                    cpus.iter().all(|it| is_there(it.core) && it.socket == node / 2),
+                    "{cpus:?}"
+                );
+            }
+        }
+        for (nodes, llcs) in [(3, 1), (4, 8), (8, 2)] {
+            assert_eq!(with(nodes, llcs).is_ok(), nodes != 3, "{nodes} {llcs}");
+        }
+        let error = Machine { cores: 12, nodes: 2, llcs: 3, ..machine("zen4") }.topology();
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("12 cores with 3 last-level caches cannot be shared"), "{error}");
     }
 
     #[test]

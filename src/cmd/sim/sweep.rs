@@ -115,12 +115,13 @@ impl Common {
 
     /// What a run needs to be told.
     fn arguments(&self, workload: &str, seed: u64) -> Vec<String> {
-        let Machine { model, cores, threads, sockets, llcs, force, counters, tier, seed: _ } =
+        let Machine { model, cores, threads, sockets, nodes, llcs, force, counters, tier, seed: _ } =
             &self.machine;
         let numbers = [
             ("cores", u64::from(*cores)),
             ("threads", u64::from(*threads)),
             ("sockets", u64::from(*sockets)),
+            ("nodes", u64::from(*nodes)),
             ("llcs", u64::from(*llcs)),
             ("seconds", self.seconds),
             ("seed", seed),
@@ -229,9 +230,9 @@ fn partition(common: &Common) -> Result<()> {
 }
 
 fn best(common: &Common, workload: &Chosen) -> Result<Best> {
-    let Machine { sockets, cores, threads, seed, .. } = common.machine;
+    let Machine { sockets, nodes, cores, threads, seed, .. } = common.machine;
     let nr_cpus = usize::from(sockets) * usize::from(cores) * usize::from(threads);
-    let partitions = sweep::partitions(nr_cpus, sockets.into());
+    let partitions = sweep::partitions(nr_cpus, usize::from(sockets) * usize::from(nodes));
     let given = |more: &[String]| {
         let mut arguments = common.arguments(&workload.argument, seed);
         arguments.extend_from_slice(more);
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn each_run_is_on_the_machine_that_was_asked_for() {
-        let words = "sweep nginx --model=zen4 --cores=4 --threads=1 --sockets=2 --llcs=2 \
+        let words = "sweep nginx --model=zen4 --cores=4 --threads=1 --sockets=2 --nodes=2 --llcs=2 \
                      --force --counters=licences --tier=counters --seed=7 --seconds=2";
         for words in [words, "sweep nginx"] {
             let common = Sweep::try_parse_from(words.split(' ')).unwrap().common;

@@ -10,7 +10,7 @@ use crate::sim::score::Score;
 use crate::sim::sweep::{self, Best, Drawn, Spread};
 use crate::sim::watch::{CoreStrip, Strip};
 
-const SHAPE: Shape = Shape { sockets: 1, llcs: 2, cores: 2, threads: 1 };
+const SHAPE: Shape = Shape { sockets: 1, nodes: 1, llcs: 2, cores: 2, threads: 1 };
 const EVIL: &str = "<script>alert(\"&'\")</script>";
 
 fn outcome(work: f64, nr_avx: u32) -> Outcome {
