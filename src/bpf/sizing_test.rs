@@ -295,7 +295,7 @@ fn the_set_does_not_double_after_a_step_by_idle_cpus() {
         avx_ns: avx * LOOK,
         wait_ns: 30 * LOOK,
         nr_waits: 1,
-        avx: Waiting { nr: 6, weight: 600 },
+        avx: Waiting { nr: 12, weight: 1200 },
         nr_cpus: 32,
         granule: 2,
         ..Demand::default()

@@ -180,6 +180,8 @@ impl Tree {
             .args(rest)
             .current_dir(&self.dir)
             .env("CARGO_TARGET_DIR", &self.target)
+            // A bug is small, and most of what is built is as before.
+            .env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true")
             .output()
             .context("cannot start cargo")
     }
