@@ -422,12 +422,6 @@ pub const REASONS: &[Reason] = &[
               at once",
     },
     Reason {
-        figures: &["sim.callback_growth"],
-        why: "that is of `select_cpu`, which looks for a core that idles in the cache of the task \
-              before it looks elsewhere, which 8 CPUs with one cache need not, and whose masks \
-              of 512 CPUs are eight words instead of one; all other callbacks are below 1.45",
-    },
-    Reason {
         figures: &["sim.draws_role_changes_10s_p95"],
         why: "that is of `x264-nginx`, where in some draws a core is given back once the set has \
               been a little too large for 30 s, and needed again a third of a second later: two \
