@@ -123,17 +123,15 @@ static __always_inline u32 size_by_share(struct avx_sizing *sizing, const struct
 	return round_up_to_cores(share_of(sizing->avx * demand->nr_cpus, sizing->total), demand);
 }
 
+/* Of what is new, in an average over so long a time. */
+static __always_inline u64 weight_of_new(const struct avx_demand *demand, u64 average_ns)
+{
+	return AVX_WHOLE * demand->elapsed_ns / at_least_one(demand->elapsed_ns + average_ns);
+}
+
 /* By how much longer than demand what AVX work may have is averaged, and what it had lately. */
 #define SHARE_WINDOWS 40
 #define RECENT_WINDOWS 8
-
-/* Of what is new in an average over so long a time, or over what there is yet. */
-static __always_inline u64 weight_of_new(const struct avx_demand *demand, u64 known_ns,
-					 u64 average_ns)
-{
-	return AVX_WHOLE * demand->elapsed_ns /
-	       at_least_one(demand->elapsed_ns + at_most(known_ns, average_ns));
-}
 
 /*
  * What AVX work may have now, on average since it began: that is noisy, and small changes of it
@@ -145,14 +143,16 @@ static __always_inline void average_share(struct avx_sizing *sizing,
 					  const struct avx_demand *demand, u64 fair)
 {
 	u64 recent_ns = RECENT_WINDOWS * policy->window_ns;
-	u64 all_ns = SHARE_WINDOWS * policy->window_ns;
+	u64 weight;
 
 	if (!sizing->nr_avx)
 		sizing->fair_for = 0;
-	sizing->recent = moving_average(sizing->recent, fair,
-					weight_of_new(demand, sizing->fair_for, recent_ns));
-	sizing->fair =
-		moving_average(sizing->fair, fair, weight_of_new(demand, sizing->fair_for, all_ns));
+	/* Over no more than there is yet. */
+	weight = weight_of_new(demand, at_most(sizing->fair_for, recent_ns));
+	sizing->recent = moving_average(sizing->recent, fair, weight);
+	weight =
+		weight_of_new(demand, at_most(sizing->fair_for, SHARE_WINDOWS * policy->window_ns));
+	sizing->fair = moving_average(sizing->fair, fair, weight);
 	sizing->fair_for += demand->elapsed_ns;
 	if (difference(sizing->recent, sizing->fair) > sizing->fair / 4) {
 		sizing->fair = sizing->recent;
@@ -160,11 +160,12 @@ static __always_inline void average_share(struct avx_sizing *sizing,
 	}
 }
 
+/* What runs, and what AVX work may have of that, on average. */
 static __always_inline void follow_share(struct avx_sizing *sizing, const struct avx_policy *policy,
 					 const struct avx_demand *demand)
 {
 	u64 total = cpus_busy(demand->total_ns, demand->elapsed_ns);
-	u64 weight = weight_of_new(demand, -1ULL, RECENT_WINDOWS * policy->window_ns);
+	u64 weight = weight_of_new(demand, RECENT_WINDOWS * policy->window_ns);
 	struct avx_claim avx = { demand->avx, cpus_busy(demand->avx_ns, demand->elapsed_ns) };
 	struct avx_claim other = { demand->other, total - at_most(avx.running, total) };
 	u64 known = sizing->weight ? sizing->weight : AVX_WEIGHT_NORMAL;
@@ -188,12 +189,12 @@ static __always_inline u64 nearest_cores(u64 cpus_busy, const struct avx_demand 
 }
 
 /*
- * No more than AVX work may have. That is less where more of it runs, and so waits less, and
+ * The most that AVX work may have. That is less where more of it runs, and so waits less, and
  * it fluctuates; so what is there has to be wrong by three quarters of a core, or a bit less,
  * for an average never comes to quite all CPUs. But what idles may be had at once.
  */
-static __always_inline u32 at_most_fair(const struct avx_sizing *sizing,
-					const struct avx_demand *demand, u32 size)
+static __always_inline u32 most_cpus(const struct avx_sizing *sizing,
+				     const struct avx_demand *demand)
 {
 	u64 core = at_least_one(demand->granule), slack = core * CPU_BUSY / 4 - CPU_BUSY / 64;
 	u64 least = nearest_cores(since(slack, sizing->fair), demand);
@@ -202,17 +203,17 @@ static __always_inline u32 at_most_fair(const struct avx_sizing *sizing,
 
 	if (idle)
 		least = at_least(least, sizing->nr_avx + idle * core);
-	return at_most(size, at_least(at_most(sizing->nr_avx, most), least));
+	return at_most(at_least(at_most(sizing->nr_avx, most), least), demand->nr_cpus);
 }
 
 /* Whether AVX work waited for longer than it should, and there was enough of it. */
 static __always_inline bool is_too_small(const struct avx_sizing *sizing,
 					 const struct avx_policy *policy,
-					 const struct avx_demand *demand)
+					 const struct avx_demand *demand, u32 most)
 {
 	return demand->wait_ns > policy->wait_target_ns * demand->nr_waits &&
 	       cpus_for(sizing->demand, policy->grow_fill) > sizing->nr_avx &&
-	       at_most_fair(sizing, demand, demand->nr_cpus) > sizing->nr_avx;
+	       most > sizing->nr_avx;
 }
 
 /* A core for each node where AVX work began, if as many CPUs idle; or 0. */
@@ -227,16 +228,16 @@ static __always_inline u32 one_for_each_node(const struct avx_sizing *sizing,
 	return round_up_to_cores(cpus, demand);
 }
 
-/* What would do if demand were always @peak, as far as it may be had. */
+/* What would do if demand were always @peak, and @most may be had. */
 static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
 				      const struct avx_policy *policy,
-				      const struct avx_demand *demand)
+				      const struct avx_demand *demand, u32 most)
 {
 	u32 enough = round_up_to_cores(cpus_for(peak, policy->shrink_fill), demand);
 
 	if (enough)
 		enough = at_least(enough, sizing->for_nodes);
-	return at_most_fair(sizing, demand, enough);
+	return at_most(enough, most);
 }
 
 /*
@@ -261,7 +262,7 @@ static __always_inline u64 grown_by_idle(const struct avx_sizing *sizing,
  */
 static __always_inline u32 one_step_larger(struct avx_sizing *sizing,
 					   const struct avx_policy *policy,
-					   const struct avx_demand *demand)
+					   const struct avx_demand *demand, u32 most)
 {
 	bool is_again = sizing->grown_at && !sizing->by_idle &&
 			sizing->now - sizing->grown_at <= 2 * policy->grow_dwell_ns;
@@ -272,7 +273,7 @@ static __always_inline u32 one_step_larger(struct avx_sizing *sizing,
 	needed = at_most(needed, sizing->nr_avx + step);
 	sizing->by_idle = needed < with_idle;
 	needed = round_up_to_cores(at_least(needed, with_idle), demand);
-	return at_most_fair(sizing, demand, needed);
+	return at_most(needed, most);
 }
 
 /* What is needed so soon after it was given back was given back too soon. */
@@ -326,16 +327,17 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 					  const struct avx_demand *demand)
 {
 	u64 sample = cpus_busy(demand->avx_ns + demand->wait_ns, demand->elapsed_ns);
-	u64 weight = AVX_WHOLE * demand->elapsed_ns / (demand->elapsed_ns + policy->window_ns);
-	u32 nr_avx = sizing->nr_avx, enough;
+	u64 weight = weight_of_new(demand, policy->window_ns);
+	u32 nr_avx = sizing->nr_avx, most, enough;
 
 	sizing->demand = moving_average(sizing->demand, sample, weight);
 	follow_share(sizing, policy, demand);
+	most = most_cpus(sizing, demand);
 	sizing->for_nodes = one_for_each_node(sizing, demand);
 	/* Of the least work there is some: the last core goes when there is none. */
 	sample = is_idle(demand) ? 0 : at_least_one(sample);
 	sizing->peak = at_least(sizing->peak, sample);
-	if (enough_for(sample, sizing, policy, demand) >= nr_avx) {
+	if (enough_for(sample, sizing, policy, demand, most) >= nr_avx) {
 		sizing->needed_at = sizing->now;
 		sizing->peak = 0;
 	}
@@ -346,12 +348,12 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 		regret(sizing);
 		return sizing->for_nodes;
 	}
-	if (is_too_small(sizing, policy, demand)) {
+	if (is_too_small(sizing, policy, demand, most)) {
 		u32 larger;
 
 		if (sizing->grown_at && sizing->now - sizing->grown_at < policy->grow_dwell_ns)
 			return nr_avx;
-		larger = one_step_larger(sizing, policy, demand);
+		larger = one_step_larger(sizing, policy, demand, most);
 		regret(sizing);
 		sizing->grown_at = sizing->now;
 		return larger;
@@ -360,7 +362,7 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 		return nr_avx;
 	/* It was needed just now, if cores are given back without delay. */
 	sizing->peak = at_least(sizing->peak, sample);
-	enough = enough_for(sizing->peak, sizing, policy, demand);
+	enough = enough_for(sizing->peak, sizing, policy, demand, most);
 	sizing->demand = at_most(sizing->demand, sizing->peak);
 	sizing->needed_at = sizing->now;
 	sizing->shrunk_at = sizing->now;
