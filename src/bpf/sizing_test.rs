@@ -387,11 +387,17 @@ fn a_share_goes_by_weights_where_cpus_are_few() {
     assert_eq!(fair((1 << 40, 10_000, 0), (1 << 40, 10_000, 0), 1, 8192), 4096.0);
 }
 
-/// Twenty threads that do nothing but AVX work have the machine, until others want their share.
-#[test]
-fn avx_work_has_no_more_than_its_share_while_others_wait() {
+/// Twenty threads, on as many CPUs.
+fn nothing_but_avx_work() -> Machine {
     let mut machine = Machine::new(policy::standard(), 20, 2);
     machine.threads(20, STEP, SECOND);
+    machine
+}
+
+/// Who does nothing but AVX work has the machine, until others want their share.
+#[test]
+fn avx_work_has_no_more_than_its_share_while_others_wait() {
+    let mut machine = nothing_but_avx_work();
     machine.run(2 * SECOND);
     assert_eq!(machine.sizing.nr_avx, 20);
     for (weight, size) in [(100, 8), (300, 4), (1, 20), (10_000, 2)] {
@@ -411,8 +417,7 @@ fn avx_work_has_no_more_than_its_share_while_others_wait() {
 /// Between two sizes, it stays with one of them.
 #[test]
 fn a_share_that_wavers_moves_the_set_once() {
-    let mut machine = Machine::new(policy::standard(), 20, 2);
-    machine.threads(20, STEP, SECOND);
+    let mut machine = nothing_but_avx_work();
     machine.run(SECOND);
     let mut changes = 0;
     for n in 0..100 {
@@ -466,8 +471,7 @@ fn the_first_avx_cores_are_no_more_than_a_share_of_a_full_machine() {
 /// However long it was otherwise before.
 #[test]
 fn who_comes_has_a_share_within_two_seconds() {
-    let mut machine = Machine::new(policy::standard(), 20, 2);
-    machine.threads(20, STEP, SECOND);
+    let mut machine = nothing_but_avx_work();
     machine.run(60 * SECOND);
     assert_eq!(machine.sizing.nr_avx, 20);
     machine.shape.other = Waiting { nr: 40, weight: 4000 };
@@ -478,9 +482,8 @@ fn who_comes_has_a_share_within_two_seconds() {
 /// Nobody is to wait until an average has come there.
 #[test]
 fn what_others_leave_is_taken_at_once() {
-    let mut machine = Machine::new(policy::standard(), 20, 2);
+    let mut machine = nothing_but_avx_work();
     machine.shape.other = Waiting { nr: 40, weight: 4000 };
-    machine.threads(20, STEP, SECOND);
     machine.run(60 * SECOND);
     machine.shape.other = Waiting::default();
     machine.run(30 * LOOK);

@@ -20,9 +20,9 @@ pub struct Outcome {
     pub work_95: [f64; 2],
     /// In each of these parts.
     pub work_of_parts: Vec<f64>,
-    /// Of each of them, by which it is told how uncertain a ratio is.
+    /// Of each of them, per nanosecond, by which it is told how uncertain a ratio is.
     #[serde(skip)]
-    pub parts: Vec<Part>,
+    pub parts: Vec<Done>,
     /// And what each thread has drawn beyond the mean in all of them, in the same unit.
     #[serde(skip)]
     pub luck_of_threads: Vec<f64>,
@@ -59,18 +59,6 @@ pub struct Outcome {
     pub estimate_error: Option<f64>,
     /// That the simulator had to think about.
     pub events: u64,
-}
-
-/// Of a run, per nanosecond.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Part {
-    pub work: f64,
-    /// Of groups for which requests come from outside: work, and how many are not done.
-    pub open_work: f64,
-    pub unfinished: f64,
-    /// By the threads of others: begun, and drawn beyond the mean.
-    pub begun: f64,
-    pub luck: f64,
 }
 
 /// Of the time in which cores of a class were busy.
@@ -173,10 +161,10 @@ fn seconds_low(classes: &[Class]) -> f64 {
 const T_95: f64 = 2.093;
 
 /// Of what was done at the end of each.
-fn parts(sums: &[Done], ns: f64) -> Vec<Part> {
+fn parts(sums: &[Done], ns: f64) -> Vec<Done> {
     let part = |two: &[Done]| {
         let rate = |of: fn(&Done) -> f64| (of(&two[1]) - of(&two[0])) * BATCHES as f64 / ns;
-        Part {
+        Done {
             work: rate(|it| it.work),
             open_work: rate(|it| it.open_work),
             unfinished: rate(|it| it.unfinished),
@@ -276,13 +264,10 @@ mod tests {
         assert_eq!(settle_times(&[0, 100, 200], &changes, 300), [Some(10.0 / 1e6), None]);
     }
 
-    const NOTHING: Done =
-        Done { work: 0.0, open_work: 0.0, unfinished: 0.0, begun: 0.0, luck: 0.0 };
-
     #[test]
     fn the_interval_is_as_wide_as_parts_differ() {
         let rates = |done: fn(u32) -> u32| -> Vec<f64> {
-            let done = (0..=20).map(|n| Done { work: f64::from(done(n)), ..NOTHING });
+            let done = (0..=20).map(|n| Done { work: f64::from(done(n)), ..Done::default() });
             parts(&done.collect::<Vec<_>>(), 200.0).iter().map(|part| part.work).collect()
         };
         assert_eq!(mean_and_interval(&rates(|n| n * 10)), (1.0, [1.0, 1.0]));

@@ -7,8 +7,9 @@
 
 use serde::Serialize;
 
-use super::outcome::{GroupOutcome, Outcome, Part};
+use super::outcome::{GroupOutcome, Outcome};
 use super::uncertainty::Errors;
+use super::watch::Done;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Score {
@@ -66,7 +67,7 @@ fn beyond(outcome: &Outcome, reference: &Outcome, score: f64) -> Vec<f64> {
 
 /// At the end of each part: work that was begun and is not done.
 fn under_way(outcome: &Outcome, reference: &Outcome, score: f64) -> Vec<f64> {
-    let more = |part: &Part| part.begun + part.open_work - part.work;
+    let more = |part: &Done| part.begun + part.open_work - part.work;
     let pairs = outcome.parts.iter().zip(&reference.parts);
     pairs
         .scan(0.0, |sum, (it, by)| {
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn parts_are_off_the_score_by_what_is_done_and_what_is_not() {
         let with = |parts: [(f64, f64); 2]| {
-            let part = |(work, unfinished)| Part {
+            let part = |(work, unfinished)| Done {
                 work,
                 begun: work - 2.0,
                 open_work: 2.0,
@@ -214,7 +215,7 @@ mod tests {
     #[test]
     fn under_way_is_what_was_begun_and_is_not_done() {
         let with = |parts: [(f64, f64); 2]| {
-            let part = |(work, begun)| Part { work, begun, ..Part::default() };
+            let part = |(work, begun)| Done { work, begun, ..Done::default() };
             Outcome { parts: parts.map(part).to_vec(), ..made_up(1.0, vec![closed(1.0)]) }
         };
         let (outcome, reference) = (with([(3.0, 4.0), (5.0, 4.0)]), with([(8.0, 6.0), (8.0, 9.0)]));

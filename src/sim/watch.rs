@@ -91,11 +91,11 @@ pub struct Watch {
     pub estimate_error: Option<f64>,
 }
 
-/// By all groups, since the beginning.
-#[derive(Clone, Copy, Debug)]
+/// By all groups, since the beginning or in a part of the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Done {
     pub work: f64,
-    /// Of those for which requests come from outside.
+    /// Of those for which requests come from outside: work, and for how long requests were not done.
     pub open_work: f64,
     pub unfinished: f64,
     /// By the threads of others: begun, and drawn beyond the mean.

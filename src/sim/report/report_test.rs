@@ -3,12 +3,12 @@
 
 use super::{Made, html, svg, sweep as report_of_sweeps};
 use crate::sim::comparison::{Comparison, Shape, measure_by_first};
-use crate::sim::outcome::{ClassShares, GroupOutcome, Outcome, Part, made_up};
+use crate::sim::outcome::{ClassShares, GroupOutcome, Outcome, made_up};
 use crate::sim::parameters::Parameter;
 use crate::sim::record::Latency;
 use crate::sim::score::Score;
 use crate::sim::sweep::{self, Best, Drawn, Spread};
-use crate::sim::watch::{CoreStrip, Strip};
+use crate::sim::watch::{CoreStrip, Done, Strip};
 
 const SHAPE: Shape = Shape { sockets: 1, nodes: 1, llcs: 2, cores: 2, threads: 1 };
 const EVIL: &str = "<script>alert(\"&'\")</script>";
@@ -26,7 +26,7 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
         unfinished: None,
         latency_us,
     };
-    let part = |work| Part { work, begun: work, ..Part::default() };
+    let part = |work| Done { work, begun: work, ..Done::default() };
     Outcome {
         variant: format!("{EVIL} {work}"),
         parts: [part(work - 0.5), part(work + 0.5)].repeat(10),
