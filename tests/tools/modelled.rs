@@ -421,12 +421,6 @@ pub const REASONS: &[Reason] = &[
               `sim.best_static_for_all` tells how little is to be had for every group of threads \
               at once",
     },
-    Reason {
-        figures: &["sim.draws_role_changes_10s_p95"],
-        why: "that is of `x264-nginx`, where in some draws a core is given back once the set has \
-              been a little too large for 30 s, and needed again a third of a second later: two \
-              CPUs there and back. In the median, and without draws, nothing changes",
-    },
 ];
 
 /// Long enough for all percentiles.
