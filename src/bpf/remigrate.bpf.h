@@ -67,8 +67,8 @@ static __always_inline void phase_begins(struct avx_phase *phase, const struct a
 		phase->scalar = moving_average(phase->scalar, scalar, AVX_WHOLE / TRIES);
 		learn_to_keep(phase, policy);
 	} else {
-		/* As long as nothing is known, it is taken to be worthwhile. */
-		phase->scalar = 2 * policy->worthwhile_ns;
+		/* As long as nothing is known, it is taken to be just worthwhile. */
+		phase->scalar = policy->worthwhile_ns;
 	}
 	phase->began = ran;
 	phase->used = ran;

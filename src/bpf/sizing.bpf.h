@@ -135,24 +135,23 @@ static __always_inline u64 weight_of_new(const struct avx_demand *demand, u64 av
 
 /*
  * What AVX work may have now, on average since it began: that is noisy, and small changes of it
- * are not worth a change of the set. Where it is lately quite another one, because somebody
- * came or went, what was before does not count.
+ * are not worth a change of the set. The second half of that time is enough, for in the first
+ * one tasks may still come and go that stay AVX tasks later. Where it is lately quite another
+ * one, because somebody came or went, what was before does not count.
  */
 static __always_inline void average_share(struct avx_sizing *sizing,
 					  const struct avx_policy *policy,
 					  const struct avx_demand *demand, u64 fair)
 {
-	u64 recent_ns = RECENT_WINDOWS * policy->window_ns;
-	u64 weight;
+	u64 recent_ns = RECENT_WINDOWS * policy->window_ns, since_ns;
 
 	if (!sizing->nr_avx)
 		sizing->fair_for = 0;
-	/* Over no more than there is yet. */
-	weight = weight_of_new(demand, at_most(sizing->fair_for, recent_ns));
-	sizing->recent = moving_average(sizing->recent, fair, weight);
-	weight =
-		weight_of_new(demand, at_most(sizing->fair_for, SHARE_WINDOWS * policy->window_ns));
-	sizing->fair = moving_average(sizing->fair, fair, weight);
+	since_ns = at_most(sizing->fair_for, recent_ns);
+	sizing->recent = moving_average(sizing->recent, fair, weight_of_new(demand, since_ns));
+	since_ns = at_least(since_ns,
+			    at_most(sizing->fair_for / 2, SHARE_WINDOWS * policy->window_ns));
+	sizing->fair = moving_average(sizing->fair, fair, weight_of_new(demand, since_ns));
 	sizing->fair_for += demand->elapsed_ns;
 	if (difference(sizing->recent, sizing->fair) > sizing->fair / 4) {
 		sizing->fair = sizing->recent;

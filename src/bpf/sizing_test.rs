@@ -468,14 +468,41 @@ fn the_first_avx_cores_are_no_more_than_a_share_of_a_full_machine() {
     assert_eq!(machine.sizing.nr_avx, 8);
 }
 
+/// In the first half second some AVX tasks count for others.
+#[test]
+fn how_it_began_does_not_count_for_long() {
+    let mut sizing = Sizing { nr_avx: 8, ..Sizing::default() };
+    let mut look = |looks: u64, nr| {
+        let demand = Demand {
+            elapsed_ns: LOOK,
+            total_ns: 20 * LOOK,
+            avx_ns: 8 * LOOK,
+            wait_ns: 12 * LOOK,
+            nr_waits: 1,
+            avx: Waiting { nr: 12, weight: 1200 },
+            other: Waiting { nr, weight: 100 * nr },
+            nr_cpus: 20,
+            granule: 2,
+            ..Demand::default()
+        };
+        for _ in 0..looks {
+            avx_size_avx_set(&mut sizing, &policy::standard(), &demand);
+        }
+        sizing.fair as f64 / f64::from(1 << 20)
+    };
+    // 20 of 60, and then of 52, on 20 CPUs.
+    let (first, then) = (look(50, 28), look(150, 20));
+    assert!((first - 6.67).abs() < 0.02 && (then - 7.69).abs() < 0.1, "{first} {then}");
+}
+
 /// However long it was otherwise before.
 #[test]
-fn who_comes_has_a_share_within_two_seconds() {
+fn who_comes_has_a_share_within_a_second() {
     let mut machine = nothing_but_avx_work();
     machine.run(60 * SECOND);
     assert_eq!(machine.sizing.nr_avx, 20);
     machine.shape.other = Waiting { nr: 40, weight: 4000 };
-    machine.run(2 * SECOND);
+    machine.run(900 * MS);
     assert!(machine.sizing.nr_avx <= 8, "{:?}", machine.sizing);
 }
 
