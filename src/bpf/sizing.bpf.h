@@ -25,8 +25,10 @@
  * So a load that ends frees its cores at once, and one that comes in bursts keeps them.
  *
  * Where CPUs are too few for all, the set is no larger than AVX work has a share in
- * the machine: share.bpf.h says how large that is. Tasks come and go, so that is averaged
- * over a longer time.
+ * the machine, but for three quarters of a core: share.bpf.h says how large that is. Tasks
+ * come and go, so that is averaged over a longer time, and anew where it becomes quite
+ * another one. What others may have they get after the shortest dwell time; what idles
+ * for a while may be had beyond any share.
  *
  * The first AVX core is not sized but given, to whoever runs AVX work; who hears
  * of it before does not wait for the next look: see first_need(). On a machine of several
@@ -123,10 +125,12 @@ static __always_inline u32 size_by_share(struct avx_sizing *sizing, const struct
 	return round_up_to_cores(share_of(sizing->avx * demand->nr_cpus, sizing->total), demand);
 }
 
-/* Of what is new, in an average over so long a time. */
+/* Of what is new, in an average over so long a time, or over as many looks as can be told. */
 static __always_inline u64 weight_of_new(const struct avx_demand *demand, u64 average_ns)
 {
-	return AVX_WHOLE * demand->elapsed_ns / at_least_one(demand->elapsed_ns + average_ns);
+	u64 elapsed_ns = at_least_one(demand->elapsed_ns);
+
+	return at_least_one(AVX_WHOLE * elapsed_ns / (elapsed_ns + average_ns));
 }
 
 /* By how much longer than demand what AVX work may have is averaged, and what it had lately. */
@@ -145,14 +149,12 @@ static __always_inline void average_share(struct avx_sizing *sizing,
 {
 	u64 recent_ns = RECENT_WINDOWS * policy->window_ns, since_ns;
 
-	if (!sizing->nr_avx)
-		sizing->fair_for = 0;
 	since_ns = at_most(sizing->fair_for, recent_ns);
 	sizing->recent = moving_average(sizing->recent, fair, weight_of_new(demand, since_ns));
 	since_ns = at_least(since_ns,
 			    at_most(sizing->fair_for / 2, SHARE_WINDOWS * policy->window_ns));
 	sizing->fair = moving_average(sizing->fair, fair, weight_of_new(demand, since_ns));
-	sizing->fair_for += demand->elapsed_ns;
+	sizing->fair_for = sizing->nr_avx ? sizing->fair_for + demand->elapsed_ns : 0;
 	if (difference(sizing->recent, sizing->fair) > sizing->fair / 4) {
 		sizing->fair = sizing->recent;
 		sizing->fair_for = at_most(sizing->fair_for, recent_ns);
@@ -190,7 +192,7 @@ static __always_inline u64 nearest_cores(u64 cpus_busy, const struct avx_demand 
 /*
  * The most that AVX work may have. That is less where more of it runs, and so waits less, and
  * it fluctuates; so what is there has to be wrong by three quarters of a core, or a bit less,
- * for an average never comes to quite all CPUs. But what idles may be had at once.
+ * for an average never comes to quite all CPUs. But what idles lately may be had as well.
  */
 static __always_inline u32 most_cpus(const struct avx_sizing *sizing,
 				     const struct avx_demand *demand)
@@ -275,6 +277,18 @@ static __always_inline u32 one_step_larger(struct avx_sizing *sizing,
 	return at_most(needed, most);
 }
 
+/*
+ * The set is to have so many CPUs. What idled, and was taken for that, idles no more: averages
+ * would come to that too late, and it would be given back meanwhile.
+ */
+static __always_inline u32 grow_to(struct avx_sizing *sizing, u32 larger)
+{
+	sizing->grown_at = sizing->now;
+	sizing->fair = at_least(sizing->fair, (u64)larger * CPU_BUSY);
+	sizing->recent = at_least(sizing->recent, (u64)larger * CPU_BUSY);
+	return larger;
+}
+
 /* What is needed so soon after it was given back was given back too soon. */
 #define REGRET_NS (1000 * 1000 * 1000ULL)
 #define FORGET_NS (60 * REGRET_NS)
@@ -326,7 +340,7 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 					  const struct avx_demand *demand)
 {
 	u64 sample = cpus_busy(demand->avx_ns + demand->wait_ns, demand->elapsed_ns);
-	u64 weight = weight_of_new(demand, policy->window_ns);
+	u64 weight = weight_of_new(demand, policy->window_ns), dwell_ns;
 	u32 nr_avx = sizing->nr_avx, most, enough;
 
 	sizing->demand = moving_average(sizing->demand, sample, weight);
@@ -354,17 +368,18 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 			return nr_avx;
 		larger = one_step_larger(sizing, policy, demand, most);
 		regret(sizing);
-		sizing->grown_at = sizing->now;
-		return larger;
+		return grow_to(sizing, larger);
 	}
-	if (sizing->now - sizing->needed_at < patience(sizing, policy))
+	/* Nobody waits for what others may have, and what they get is no regret. */
+	dwell_ns = nr_avx > most ? policy->shrink_dwell_ns : patience(sizing, policy);
+	if (sizing->now - sizing->needed_at < dwell_ns)
 		return nr_avx;
 	/* It was needed just now, if cores are given back without delay. */
 	sizing->peak = at_least(sizing->peak, sample);
 	enough = enough_for(sizing->peak, sizing, policy, demand, most);
 	sizing->demand = at_most(sizing->demand, sizing->peak);
 	sizing->needed_at = sizing->now;
-	sizing->shrunk_at = sizing->now;
+	sizing->shrunk_at = nr_avx > most ? 0 : sizing->now;
 	sizing->peak = 0;
 	return enough;
 }

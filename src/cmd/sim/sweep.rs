@@ -54,7 +54,7 @@ pub enum Command {
     /// Groups of threads count by the work that they get done. Those for which requests arrive from
     /// outside, however many wait, count by how soon these are done: by the mean time that they
     /// take, with those in it that never are. All is by what is without AVX-512. Beside others such
-    /// a group weighs as much as the work that it has.
+    /// groups weigh as much as the work that they have, and among themselves by their requests.
     Static {
         #[command(flatten)]
         common: Common,
