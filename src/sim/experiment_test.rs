@@ -281,6 +281,23 @@ fn avx_cores_come_and_go_with_the_avx_share() {
     assert!(timeline.cores.iter().all(|core| core.roles.starts_with('-')));
 }
 
+/// With a thread for each CPU that always has something to do, everybody waits.
+#[test]
+fn a_full_machine_follows_the_avx_share() {
+    let batch = "[[group]]\nname = \"batch\"\nper = \"cpu\"\n\
+        steps = [{ work = \"scalar\", us = 2000 }, \"done\", { do = \"syscall\", every = 20 }]\n";
+    let text = format!("{}\n{batch}", include_str!("workloads/steps.toml"));
+    for seed in 1..=3 {
+        let workload = workload_file::read("a test", &text).unwrap();
+        let outcome = outcome(&Setup { seed, ..setup(workload, 6) }, &of("default"));
+        let settled = |it: &Option<f64>| it.is_some_and(|ms| ms <= 150.0);
+        assert!(outcome.settle_ms.iter().all(settled), "{:?}", outcome.settle_ms);
+        assert_eq!(outcome.settle_ms.len(), 2);
+        let largest = outcome.avx_cores_over_time.iter().map(|(_, nr)| *nr).max();
+        assert!((4..=6).contains(&largest.unwrap()), "{:?}", outcome.avx_cores_over_time);
+    }
+}
+
 /// Each move takes little there, but gains nothing. The scheduler takes the clock of an Ice Lake to
 /// be lowered by 28 of 1024 parts.
 #[test]

@@ -68,6 +68,18 @@ fn who_runs_beside_an_encoder_gets_what_it_lost() {
     }
 }
 
+/// Neither does the encoder get less, once it is known which of its tasks stay on AVX cores.
+#[test]
+fn avx_cores_are_as_many_as_both_have_a_right_to() {
+    let setup = Setup {
+        topology: Topology::regular(1, 1, 16, 2),
+        ..setup(Workload::named("fair-compute").unwrap(), 10)
+    };
+    let found = measure(&setup, true, &[], run_variant).unwrap();
+    assert_eq!(found.len(), 3);
+    assert!(unfairness(&found[2]) < 0.06, "{found:?}");
+}
+
 #[test]
 fn heavy_vectors_of_256_bits_are_told_by_samples() {
     let found = shared("fair-compute", false, &[]);
