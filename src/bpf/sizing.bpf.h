@@ -147,13 +147,13 @@ static __always_inline void average_share(struct avx_sizing *sizing,
 					  const struct avx_policy *policy,
 					  const struct avx_demand *demand, u64 fair)
 {
-	u64 recent_ns = RECENT_WINDOWS * policy->window_ns, since_ns;
+	u64 recent_ns = RECENT_WINDOWS * policy->window_ns;
+	u64 lately_ns = at_most(sizing->fair_for, recent_ns);
+	u64 half_ns = at_most(sizing->fair_for / 2, SHARE_WINDOWS * policy->window_ns);
+	u64 average_ns = at_least(lately_ns, half_ns);
 
-	since_ns = at_most(sizing->fair_for, recent_ns);
-	sizing->recent = moving_average(sizing->recent, fair, weight_of_new(demand, since_ns));
-	since_ns = at_least(since_ns,
-			    at_most(sizing->fair_for / 2, SHARE_WINDOWS * policy->window_ns));
-	sizing->fair = moving_average(sizing->fair, fair, weight_of_new(demand, since_ns));
+	sizing->recent = moving_average(sizing->recent, fair, weight_of_new(demand, lately_ns));
+	sizing->fair = moving_average(sizing->fair, fair, weight_of_new(demand, average_ns));
 	sizing->fair_for = sizing->nr_avx ? sizing->fair_for + demand->elapsed_ns : 0;
 	if (difference(sizing->recent, sizing->fair) > sizing->fair / 4) {
 		sizing->fair = sizing->recent;

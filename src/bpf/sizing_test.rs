@@ -453,30 +453,40 @@ fn the_first_avx_cores_are_no_more_than_a_share_of_a_full_machine() {
     }
 }
 
+/// What AVX work may have on average, after `looks` that are so long, at 20 CPUs of which it uses 8
+/// and others 12, while 12 of its tasks and `others` of theirs wait.
+fn share_after(
+    sizing: &mut Sizing,
+    policy: &avx_policy,
+    (looks, look): (u64, u64),
+    others: u64,
+) -> f64 {
+    let demand = Demand {
+        elapsed_ns: look,
+        total_ns: 20 * look,
+        avx_ns: 8 * look,
+        wait_ns: 12 * look,
+        nr_waits: 1,
+        avx: Waiting { nr: 12, weight: 1200 },
+        other: Waiting { nr: others, weight: 100 * others },
+        nr_cpus: 20,
+        granule: 2,
+        ..Demand::default()
+    };
+    for _ in 0..looks {
+        avx_size_avx_set(sizing, policy, &demand);
+    }
+    sizing.fair as f64 / f64::from(1 << 20)
+}
+
 /// In the first half second some AVX tasks count for others.
 #[test]
 fn how_it_began_does_not_count_for_long() {
+    let policy = policy::standard();
     let mut sizing = Sizing { nr_avx: 8, ..Sizing::default() };
-    let mut look = |looks: u64, nr| {
-        let demand = Demand {
-            elapsed_ns: LOOK,
-            total_ns: 20 * LOOK,
-            avx_ns: 8 * LOOK,
-            wait_ns: 12 * LOOK,
-            nr_waits: 1,
-            avx: Waiting { nr: 12, weight: 1200 },
-            other: Waiting { nr, weight: 100 * nr },
-            nr_cpus: 20,
-            granule: 2,
-            ..Demand::default()
-        };
-        for _ in 0..looks {
-            avx_size_avx_set(&mut sizing, &policy::standard(), &demand);
-        }
-        sizing.fair as f64 / f64::from(1 << 20)
-    };
+    let mut share = |looks, others| share_after(&mut sizing, &policy, (looks, LOOK), others);
     // 20 of 60, and then of 52, on 20 CPUs.
-    let (first, then) = (look(50, 28), look(150, 20));
+    let (first, then) = (share(50, 28), share(150, 20));
     assert!((first - 6.67).abs() < 0.02 && (then - 7.69).abs() < 0.1, "{first} {then}");
 }
 
@@ -543,26 +553,12 @@ fn a_share_is_followed_over_any_window() {
     for (window_ns, look) in [(50 * MS, LOOK), (SECOND, LOOK), (50 * MS, MS)] {
         let policy = policy_with(|policy| policy.window_ns = window_ns);
         let mut sizing = Sizing { nr_avx: 8, ..Sizing::default() };
-        let mut share_after = |seconds: u64, nr| {
-            let demand = Demand {
-                elapsed_ns: look,
-                total_ns: 20 * look,
-                avx_ns: 8 * look,
-                wait_ns: 12 * look,
-                nr_waits: 1,
-                avx: Waiting { nr: 12, weight: 1200 },
-                other: Waiting { nr, weight: 100 * nr },
-                nr_cpus: 20,
-                granule: 2,
-                ..Demand::default()
-            };
-            for _ in 0..seconds * SECOND / look {
-                avx_size_avx_set(&mut sizing, &policy, &demand);
-            }
-            sizing.fair as f64 / f64::from(1 << 20)
+        let mut share = |seconds, others| {
+            let looks = seconds * SECOND / look;
+            share_after(&mut sizing, &policy, (looks, look), others)
         };
         // 20 of 60, and then of 52, on 20 CPUs.
-        let shares = [share_after(100, 28), share_after(200, 20)];
+        let shares = [share(100, 28), share(200, 20)];
         assert!((shares[0] - 6.67).abs() < 0.1 && (shares[1] - 7.69).abs() < 0.1, "{shares:?}");
     }
 }
