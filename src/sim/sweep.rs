@@ -173,6 +173,7 @@ pub fn partitions(nr_cpus: usize, nr_nodes: usize) -> Vec<Vec<String>> {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Best {
     pub workload: String,
+    pub seconds: u64,
     /// Groups that are scored by how soon their requests are done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_groups: Vec<String>,
@@ -209,6 +210,7 @@ impl Best {
 /// does for every group of threads.
 pub fn best(
     workload: &str,
+    seconds: u64,
     open_groups: Vec<String>,
     default: Score,
     tried: &[(Vec<String>, Score)],
@@ -233,6 +235,7 @@ pub fn best(
     };
     Best {
         workload: workload.to_owned(),
+        seconds,
         open_groups,
         default,
         best,
@@ -293,7 +296,7 @@ mod tests {
         let score = |work, balance| Score { work, balance };
         let named = |name: &str| vec![name.to_owned()];
         let tried = [(named("a"), score(0.5, 0.9)), (named("b"), score(0.8, 0.3))];
-        let best = best("w", Vec::new(), score(0.6, 0.45), &tried, 1.25);
+        let best = best("w", 1, Vec::new(), score(0.6, 0.45), &tried, 1.25);
         assert_eq!((best.settings, best.balanced_settings), (named("b"), named("a")));
         assert_eq!(best.best, score(0.8, 0.9));
         assert!((best.default_by_best - 0.75).abs() < 1e-9);

@@ -74,9 +74,10 @@ pub struct Common {
     #[command(flatten)]
     machine: Machine,
 
-    /// How long each run is, in seconds of the machine's time.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    seconds: u64,
+    /// How long each run is, in seconds of the machine's time; by default 1, or for as long as the
+    /// workload says if it has several phases.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: Option<u64>,
 
     /// As JSON.
     #[arg(long)]
@@ -87,10 +88,11 @@ pub struct Common {
     report: Option<PathBuf>,
 }
 
-/// A workload, and how a run is told of it.
+/// A workload, how a run is told of it, and how long that is.
 struct Chosen {
     name: String,
     argument: String,
+    seconds: u64,
 }
 
 impl Common {
@@ -98,23 +100,36 @@ impl Common {
         Made {
             model: self.machine.model.clone(),
             shape: self.machine.shape(),
-            seconds: self.seconds,
+            seconds: None,
             seed: self.machine.seed,
             command: command_line(),
             version: version(),
         }
     }
 
-    /// Those that have names, and then those in files.
-    fn chosen(&self) -> Vec<Chosen> {
-        let named = |name: &String| Chosen { name: name.clone(), argument: name.clone() };
+    /// Those that have names, and then those in files. What is wrong is said before anything takes
+    /// long.
+    fn chosen(&self) -> Result<Vec<Chosen>> {
+        let named = |name: &String| self.choice(Workload::named(name)?, name.clone());
         let in_file =
-            |file: &String| Chosen { name: file.clone(), argument: format!("--workload={file}") };
+            |file: &String| self.choice(from_file(Path::new(file))?, format!("--workload={file}"));
         self.workloads.iter().map(named).chain(self.files.iter().map(in_file)).collect()
     }
 
+    fn choice(&self, workload: Workload, argument: String) -> Result<Chosen> {
+        let (name, seconds) = (workload.name.clone(), self.seconds_of(&workload));
+        self.machine.setup(workload, seconds)?;
+        Ok(Chosen { name, argument, seconds })
+    }
+
+    /// A second tells little of a workload whose later phases it does not see.
+    fn seconds_of(&self, workload: &Workload) -> u64 {
+        let by_default = if workload.phases.len() > 1 { workload.seconds } else { 1 };
+        self.seconds.unwrap_or(by_default)
+    }
+
     /// What a run needs to be told.
-    fn arguments(&self, workload: &str, seed: u64) -> Vec<String> {
+    fn arguments(&self, workload: &Chosen, seed: u64) -> Vec<String> {
         let Machine { model, cores, threads, sockets, nodes, llcs, force, counters, tier, seed: _ } =
             &self.machine;
         let numbers = [
@@ -123,24 +138,15 @@ impl Common {
             ("sockets", u64::from(*sockets)),
             ("nodes", u64::from(*nodes)),
             ("llcs", u64::from(*llcs)),
-            ("seconds", self.seconds),
+            ("seconds", workload.seconds),
             ("seed", seed),
         ];
-        let mut arguments = vec![workload.to_owned(), format!("--model={model}")];
+        let mut arguments = vec![workload.argument.clone(), format!("--model={model}")];
         arguments.push(format!("--counters={}", word_of(counters)));
         arguments.extend(tier.map(|tier| format!("--tier={}", word_of(&tier))));
         arguments.extend(numbers.map(|(name, number)| format!("--{name}={number}")));
         arguments.extend(force.then(|| "--force".to_owned()));
         arguments
-    }
-
-    /// What is wrong is said before anything takes long.
-    fn check(&self) -> Result<()> {
-        let named = self.workloads.iter().map(|name| Workload::named(name));
-        for workload in named.chain(self.files.iter().map(|file| from_file(Path::new(file)))) {
-            self.machine.setup(workload?, self.seconds)?;
-        }
-        Ok(())
     }
 }
 
@@ -163,13 +169,13 @@ pub fn run(command: &Command) -> Result<()> {
 
 /// `chosen` is what a run is to be told of policies.
 fn draw(common: &Common, nr: u16, nr_seeds: u16, chosen: &[String]) -> Result<()> {
-    common.check()?;
+    let workloads = common.chosen()?;
     let seed = common.machine.seed;
     let factors = sweep::draws(nr.into(), seed);
     let mut all = Vec::new();
-    for workload in &common.chosen() {
+    for workload in &workloads {
         let job = |factors: &Vec<String>, nth: u64| {
-            let mut arguments = common.arguments(&workload.argument, seed.wrapping_add(nth));
+            let mut arguments = common.arguments(workload, seed.wrapping_add(nth));
             arguments.extend(factors.iter().map(|factor| format!("--scale={factor}")));
             arguments.extend_from_slice(chosen);
             arguments
@@ -190,7 +196,7 @@ fn draw(common: &Common, nr: u16, nr_seeds: u16, chosen: &[String]) -> Result<()
             kind: "modelled",
             workload: workload.name.clone(),
             draws: nr,
-            seconds: common.seconds,
+            seconds: workload.seconds,
             seed,
             factors: factors.clone(),
             policies,
@@ -216,9 +222,9 @@ fn draws_table(workload: &str, nr: u16, policies: &[Spread]) -> Result<String> {
 }
 
 fn partition(common: &Common) -> Result<()> {
-    common.check()?;
+    let workloads = common.chosen()?;
     let mut all = Vec::new();
-    for workload in &common.chosen() {
+    for workload in &workloads {
         let best = best(common, workload)?;
         if !common.json {
             print(&static_table(&best)?)?;
@@ -234,7 +240,7 @@ fn best(common: &Common, workload: &Chosen) -> Result<Best> {
     let nr_cpus = usize::from(sockets) * usize::from(cores) * usize::from(threads);
     let partitions = sweep::partitions(nr_cpus, usize::from(sockets) * usize::from(nodes));
     let given = |more: &[String]| {
-        let mut arguments = common.arguments(&workload.argument, seed);
+        let mut arguments = common.arguments(workload, seed);
         arguments.extend_from_slice(more);
         arguments
     };
@@ -257,7 +263,9 @@ fn best(common: &Common, workload: &Chosen) -> Result<Best> {
     let best_for_all = gains.max_by(f64::total_cmp).context("no partition fits the machine")?;
     let open = off.groups.iter().filter(|group| score::is_open(group));
     let open_groups = open.map(|group| group.name.clone()).collect();
-    Ok(sweep::best(&workload.name, open_groups, Score::of(default, off), &tried, best_for_all))
+    let default = Score::of(default, off);
+    let Chosen { name, seconds, .. } = workload;
+    Ok(sweep::best(name, *seconds, open_groups, default, &tried, best_for_all))
 }
 
 fn static_table(best: &Best) -> Result<String> {
@@ -309,13 +317,22 @@ mod tests {
         options: Options,
     }
 
+    fn common(words: &str) -> Common {
+        Sweep::try_parse_from(words.split(' ')).unwrap().common
+    }
+
+    fn own_file(name: &str) -> String {
+        format!("{}/src/sim/workloads/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+    }
+
     #[test]
     fn each_run_is_on_the_machine_that_was_asked_for() {
-        let words = "sweep nginx --model=zen4 --cores=4 --threads=1 --sockets=2 --nodes=2 --llcs=2 \
+        let words = "sweep nginx --model=gold-6130 --cores=4 --threads=1 --sockets=2 --nodes=2 --llcs=2 \
                      --force --counters=licences --tier=counters --seed=7 --seconds=2";
         for words in [words, "sweep nginx"] {
-            let common = Sweep::try_parse_from(words.split(' ')).unwrap().common;
-            let arguments = common.arguments("nginx", common.machine.seed);
+            let common = common(words);
+            let [workload] = &common.chosen().unwrap()[..] else { panic!("{words}") };
+            let arguments = common.arguments(workload, common.machine.seed);
             let run = ["run".to_owned()].into_iter().chain(arguments);
             let options = Run::try_parse_from(run).unwrap().options;
             assert_eq!(options.scaled.machine, common.machine);
@@ -324,16 +341,27 @@ mod tests {
 
     #[test]
     fn workloads_have_names_or_are_in_files() {
-        let words = "sweep nginx --workload=mine.toml x264 --workload yours.toml";
-        let common = Sweep::try_parse_from(words.split(' ')).unwrap().common;
-        let chosen = common.chosen();
+        let [mine, yours] = ["steps", "tenants"].map(own_file);
+        let words = format!("sweep nginx --workload={mine} x264 --workload {yours}");
+        let chosen = common(&words).chosen().unwrap();
         let names: Vec<&str> = chosen.iter().map(|it| it.name.as_str()).collect();
-        assert_eq!(names, ["nginx", "x264", "mine.toml", "yours.toml"]);
+        assert_eq!(names, ["nginx", "x264", &mine, &yours]);
         for it in chosen {
             let run = ["run".to_owned(), it.argument];
             assert!(Run::try_parse_from(run).is_ok(), "{}", it.name);
         }
         assert!(Sweep::try_parse_from(["sweep", "--workload=mine.toml"]).is_ok());
         assert!(Sweep::try_parse_from(["sweep"]).is_err());
+    }
+
+    /// However long `nginx` says that it is worth to be looked at.
+    #[test]
+    fn a_load_that_changes_is_run_until_it_has_changed() {
+        let seconds = |words: &str| -> Vec<u64> {
+            common(words).chosen().unwrap().iter().map(|it| it.seconds).collect()
+        };
+        let words = format!("sweep nginx steps --workload={}", own_file("steps"));
+        assert_eq!(seconds(&words), [1, 6, 6]);
+        assert_eq!(seconds(&format!("{words} --seconds=3")), [3; 3]);
     }
 }

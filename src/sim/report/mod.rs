@@ -41,7 +41,7 @@ pub fn html(comparison: &Comparison) -> String {
     let made = Made {
         model: comparison.model.clone(),
         shape: comparison.shape,
-        seconds: comparison.seconds,
+        seconds: Some(comparison.seconds),
         seed: comparison.seed,
         command: comparison.command.clone(),
         version: comparison.version.clone(),
@@ -62,7 +62,8 @@ pub fn html(comparison: &Comparison) -> String {
 pub struct Made {
     pub model: String,
     pub shape: Shape,
-    pub seconds: u64,
+    /// Nothing where each workload on the page has a time of its own.
+    pub seconds: Option<u64>,
     pub seed: u64,
     pub command: String,
     pub version: String,
@@ -80,13 +81,14 @@ fn page(title: &str, made: &Made, body: &str) -> String {
 }
 
 fn introduction(made: &Made) -> String {
+    let time =
+        made.seconds.map_or(String::new(), |seconds| format!(", for {seconds} s of its time"));
     format!(
         "<p><strong>Every figure here is modelled</strong>, not measured: the scheduler's own code \
-         ran on a model of a processor, {}, with {}, for {} s \
-         of its time, with seed {}.</p>\n<p class=\"dim\">Made by <code>{}</code>, version {}.</p>\n",
+         ran on a model of a processor, {}, with {}{time}, with seed {}.</p>\n\
+         <p class=\"dim\">Made by <code>{}</code>, version {}.</p>\n",
         escape(&made.model),
         made.shape.to_string().replace(" x ", " &times; "),
-        made.seconds,
         made.seed,
         escape(&made.command),
         escape(&made.version)

@@ -70,7 +70,7 @@ fn made() -> Made {
     Made {
         model: "m".into(),
         shape: SHAPE,
-        seconds: 1,
+        seconds: None,
         seed: 42,
         command: format!("scx_avxspec sim sweep '{EVIL}'"),
         version: "1".into(),
@@ -104,7 +104,7 @@ fn drawn(relative: &[f64]) -> Drawn {
 fn partitions(nr: usize) -> Best {
     let score = |work| Score { work, balance: 1.0 };
     let tried: Vec<_> = (0..nr).map(|n| (vec![format!("{EVIL}={n}")], score(n as f64))).collect();
-    sweep::best(EVIL, vec![EVIL.into()], score(2.5), &tried, 1.0)
+    sweep::best(EVIL, 5, vec![EVIL.into()], score(2.5), &tried, 1.0)
 }
 
 /// Of everything that there is a page for.
@@ -140,6 +140,17 @@ fn every_draw_is_shown() {
     for cell in ["0.7500", "0.5000", "0.2500"] {
         assert!(page.contains(&format!("<td>{cell}</td>")), "{cell}");
     }
+}
+
+/// Each workload of a sweep may have a time of its own.
+#[test]
+fn sweeps_tell_how_long_each_workload_was_run() {
+    let long = Drawn { seconds: 6, ..drawn(&[0.5]) };
+    let page = report_of_sweeps::draws(&[drawn(&[0.25, 0.75]), long], &made());
+    assert!(page.contains("in 2 draws of 1 s, by") && page.contains("in 1 draws of 6 s, by"));
+    assert!(!page.contains("of its time"), "{page}");
+    let page = report_of_sweeps::partitions(&[partitions(3)], &made());
+    assert!(page.contains("3 partitions (dots), for 5 s each, and"), "{page}");
 }
 
 /// In the chart; the list has the best ones, and the one with the best balance.

@@ -21,10 +21,10 @@ fn drawn(it: &Drawn) -> String {
     let rows: Vec<(&str, &[f64])> =
         it.policies.iter().map(|of| (of.variant.as_str(), &of.relative[..])).collect();
     let caption = format!(
-        "Useful work in {} draws, by that of the first policy in the same draw: a hair for each \
-         draw, the median (a disc), and what 5 of 100 are below (a diamond). Where requests come \
-         from outside, however many wait, it is how much sooner they are done.",
-        it.draws
+        "Useful work in {} draws of {} s, by that of the first policy in the same draw: a hair for \
+         each draw, the median (a disc), and what 5 of 100 are below (a diamond). Where requests \
+         come from outside, however many wait, it is how much sooner they are done.",
+        it.draws, it.seconds
     );
     format!(
         "<h2>{}</h2>\n{}{}{}",
@@ -84,10 +84,11 @@ fn partition(best: &Best) -> String {
         ),
     };
     let caption = format!(
-        "{} partitions (dots) and the default policy (a diamond): {counts}, and the balance the \
-         geometric mean of what each of them does, both by what is done without AVX-512. A \
-         partition may do more work by starving a group.",
-        best.tried.len()
+        "{} partitions (dots), for {} s each, and the default policy (a diamond): {counts}, and the \
+         balance the geometric mean of what each of them does, both by what is done without \
+         AVX-512. A partition may do more work by starving a group.",
+        best.tried.len(),
+        best.seconds
     );
     let text = format!(
         "The default policy has {} of the most {} that any of them has, and {} of the best \
