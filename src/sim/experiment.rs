@@ -50,15 +50,37 @@ pub struct Setup {
     pub seed: u64,
 }
 
+/// What is wrong with what was asked for is said before anything runs, and is no mistake of the
+/// model.
+pub fn check(setup: &Setup) -> Result<()> {
+    let Setup { workload, topology, .. } = setup;
+    let nr_threads = workload.nr_threads(topology);
+    ensure!(
+        nr_threads <= THREADS_MAX,
+        "{nr_threads} threads are too many: choose fewer for each group, or a smaller machine, so \
+         that there are at most {THREADS_MAX}"
+    );
+    for group in &workload.groups {
+        let most = per_second(group, setup).unwrap_or_default().into_iter().fold(0.0, f64::max);
+        ensure!(
+            most <= ARRIVALS_MAX,
+            "{most:.0} requests a second for group {:?} are too many: choose a lower of_capacity, \
+             or more work, so that at most {ARRIVALS_MAX} arrive",
+            group.name
+        );
+    }
+    Ok(())
+}
+
 pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outcome> {
     let (mut engine, records) = begun(setup, variant, policy)?;
-    engine.run_for(WARM_UP_NS).context("warming up")?;
+    engine.run_for(WARM_UP_NS).context("warming up").with_context(|| mistake(variant))?;
     for record in &records {
         record.borrow_mut().latency = Histogram::default();
     }
     let mut watch = Watch::new(&mut engine, &setup.topology, setup.seconds * SECOND, &records);
     while let Some(ns) = watch.next_slice() {
-        engine.run_for(ns)?;
+        engine.run_for(ns).with_context(|| mistake(variant))?;
         watch.look(&mut engine, &records);
     }
     if policy.fairness == u64::from(avx_fairness_FAIRNESS_OFF) {
@@ -67,19 +89,24 @@ pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outc
     Ok(Outcome::new(setup, variant, watch, &records))
 }
 
+/// Of the scheduler, unless it is the model's own.
+fn mistake(variant: &Variant) -> String {
+    format!("{}: the model found a mistake", variant.about)
+}
+
 /// What the machine is before anything has happened, with the record of each group.
 pub fn begun(
     setup: &Setup,
     variant: &Variant,
     policy: &avx_policy,
 ) -> Result<(Engine<Modelled>, Vec<SharedRecord>)> {
+    check(setup)?;
     let Setup { workload, model, topology, .. } = setup;
-    let nr_threads = workload.nr_threads(topology);
-    ensure!(nr_threads <= THREADS_MAX, "{nr_threads} threads are too many: {THREADS_MAX} at most");
     let tier = if variant.mitigates { setup.tier } else { avx_tier_AVX_TIER_OBSERVE };
     let in_force = avx_policy_in_force { generation: 1, checksum: 0, policy: *policy };
     let clocks = avx_clocks { counters: setup.counters.into(), ..known_clocks(&model.steps) };
-    let kernel = Kernel::boot(&places(topology), &clocks, tier, &in_force)?;
+    let kernel = Kernel::boot(&places(topology), &clocks, tier, &in_force)
+        .with_context(|| mistake(variant))?;
     let hardware = Modelled::new(model, topology, setup.counters);
     let mut engine = Engine::new(kernel, hardware, setup.costs);
 
@@ -112,7 +139,7 @@ pub fn begun(
         let seed = setup.seed.wrapping_mul(1000).wrapping_add(nr_begun);
         let footprint = Footprint { program, ..group.footprint };
         nr_begun += spawn(&mut engine, group, &script, topology, seed, inboxes, footprint);
-        add_arrivals(&mut engine, group, &script, setup, !seed, inboxes)?;
+        add_arrivals(&mut engine, group, &script, setup, !seed, inboxes);
     }
     Ok((engine, records))
 }
@@ -170,26 +197,11 @@ fn add_arrivals(
     setup: &Setup,
     seed: u64,
     inboxes: &[Channel],
-) -> Result<()> {
-    let capacity = |phase| group.capacity(phase, &setup.model, &setup.topology);
-    let per_second: Vec<f64> = match &group.arrivals {
-        None => return Ok(()),
-        Some(Arrivals::Clients(clients, _)) => {
-            engine.add_source(Box::new(Clients::new(*clients, inboxes.to_vec(), BEGIN_NS)));
-            return Ok(());
-        }
-        Some(Arrivals::PerSecond(rates)) => rates.clone(),
-        Some(Arrivals::OfCapacity(shares)) => {
-            shares.iter().enumerate().map(|(phase, share)| share * capacity(phase)).collect()
-        }
-    };
-    let most = per_second.iter().copied().fold(0.0, f64::max);
-    ensure!(
-        most <= ARRIVALS_MAX,
-        "{most:.0} requests a second for group {:?} are too many: choose a lower of_capacity, or \
-         more work, so that at most {ARRIVALS_MAX} arrive",
-        group.name
-    );
+) {
+    if let Some(Arrivals::Clients(clients, _)) = &group.arrivals {
+        engine.add_source(Box::new(Clients::new(*clients, inboxes.to_vec(), BEGIN_NS)));
+    }
+    let Some(per_second) = per_second(group, setup) else { return };
     engine.add_source(Box::new(Poisson::new(
         script.phases.clone(),
         per_second,
@@ -198,5 +210,16 @@ fn add_arrivals(
         BEGIN_NS,
         script.record.clone(),
     )));
-    Ok(())
+}
+
+/// Requests that arrive in each phase, however many wait.
+fn per_second(group: &Group, setup: &Setup) -> Option<Vec<f64>> {
+    let capacity = |phase| group.capacity(phase, &setup.model, &setup.topology);
+    match group.arrivals.as_ref()? {
+        Arrivals::Clients(..) => None,
+        Arrivals::PerSecond(rates) => Some(rates.clone()),
+        Arrivals::OfCapacity(shares) => {
+            Some(shares.iter().enumerate().map(|(phase, share)| share * capacity(phase)).collect())
+        }
+    }
 }

@@ -51,6 +51,8 @@ const CALLBACKS: [&str; 9] = [
 
 /// The words of a mask of CPUs.
 pub const MASK_WORDS: usize = 16;
+/// Of a machine.
+pub const CPUS_MAX: usize = MASK_WORDS * 64;
 
 mod native {
     use super::{
@@ -178,8 +180,8 @@ impl Kernel {
         let alone = THE_KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
         let places = places.to_vec();
         let nr_cpus = u32::try_from(places.len())?;
-        if nr_cpus == 0 || nr_cpus as usize > MASK_WORDS * 64 {
-            bail!("a machine has 1 to {} CPUs, not {nr_cpus}", MASK_WORDS * 64);
+        if nr_cpus == 0 || nr_cpus as usize > CPUS_MAX {
+            bail!("a machine has 1 to {CPUS_MAX} CPUs, not {nr_cpus}");
         }
         let is_online = places.iter().map(|place| place.online != 0).collect();
         let kernel =

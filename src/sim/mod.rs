@@ -14,7 +14,7 @@ pub mod engine;
 pub mod experiment;
 mod failure;
 mod hardware;
-mod kernel;
+pub mod kernel;
 pub mod machine;
 pub mod model;
 pub mod outcome;

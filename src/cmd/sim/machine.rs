@@ -12,7 +12,8 @@ use crate::bpf::intf::{
 };
 use crate::sim::comparison::Shape;
 use crate::sim::engine::COSTS;
-use crate::sim::experiment::Setup;
+use crate::sim::experiment::{self, Setup};
+use crate::sim::kernel::CPUS_MAX;
 use crate::sim::machine::Topology;
 use crate::sim::model::Model;
 use crate::sim::parameters;
@@ -108,11 +109,24 @@ impl Machine {
         let counters = self.counters.on(&model)?;
         let tier = self.tier(&model)?.kind();
         let seed = self.seed;
-        Ok(Setup { workload, model, topology, costs: COSTS, tier, counters, seconds, seed })
+        let setup =
+            Setup { workload, model, topology, costs: COSTS, tier, counters, seconds, seed };
+        experiment::check(&setup)?;
+        Ok(setup)
+    }
+
+    pub fn nr_cpus(&self) -> usize {
+        usize::from(self.sockets) * usize::from(self.cores) * usize::from(self.threads)
     }
 
     fn topology(&self) -> Result<Topology> {
         let Self { sockets, nodes, llcs, cores, threads, .. } = *self;
+        let nr_cpus = self.nr_cpus();
+        ensure!(
+            nr_cpus <= CPUS_MAX,
+            "{nr_cpus} CPUs are too many: choose --sockets, --cores and --threads so that there \
+             are at most {CPUS_MAX}"
+        );
         ensure!(
             cores % llcs == 0,
             "{cores} cores cannot be shared out evenly among {llcs} last-level caches: choose \
@@ -229,6 +243,17 @@ mod tests {
             let expected = format!("a {model} does not count cycles at each licence");
             assert!(error.starts_with(&expected), "{error}");
         }
+    }
+
+    #[test]
+    fn no_machine_has_more_cpus_than_a_mask() {
+        let with = |cores| Machine { sockets: 2, threads: 2, cores, ..machine("zen4") }.topology();
+        assert_eq!(with(256).unwrap().cpus.len(), 1024);
+        assert_eq!(
+            with(257).unwrap_err().to_string(),
+            "1028 CPUs are too many: choose --sockets, --cores and --threads so that there are at \
+             most 1024"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod progress;
 mod run;
 mod sweep;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 
 use self::machine::Machine;
@@ -103,7 +103,6 @@ fn compare(options: &Quick) -> Result<()> {
 fn outcome_of(setup: &Setup, variant: &Variant) -> Result<Outcome> {
     let policy = policy::turned(policy::standard(), &variant.settings)?;
     experiment::run(setup, variant, &machine::policy_on(&setup.model, &policy))
-        .with_context(|| format!("{}: the model found a mistake", variant.about))
 }
 
 /// The last of them, measured by the first.
@@ -121,4 +120,46 @@ fn row(outcomes: &[Outcome]) -> Result<String> {
         last.low_cores,
         last.variant
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::sim::workload_file;
+
+    #[derive(Parser)]
+    struct Sim {
+        #[command(flatten)]
+        quick: Quick,
+    }
+
+    fn machine(words: &str) -> Machine {
+        Sim::try_parse_from(words.split(' ')).unwrap().quick.machine
+    }
+
+    #[test]
+    fn who_asks_for_too_much_has_found_no_mistake_of_the_model() {
+        let with = |lines: &str| {
+            let text = format!("about = \"much\"\n[[group]]\nname = \"it\"\n{lines}\n");
+            workload_file::read("much", &text).unwrap()
+        };
+        let work = "{ work = \"scalar\", us = 0.1 }, \"done\"";
+        let threads = format!("threads = 10000\nper = \"cpu\"\nsteps = [{work}]");
+        let requests = format!("arrivals = {{ of_capacity = 0.5 }}\nsteps = [\"wait\", {work}]");
+        for (lines, expected) in [
+            (threads, "200000 threads are too many: choose fewer for each group, or a"),
+            (requests, "60000000 requests a second for group \"it\" are too many: choose a"),
+        ] {
+            let machine = machine("sim");
+            let before = machine.setup(with(&lines), 1).unwrap_err();
+            let setup = machine.setup(Workload::named("nginx").unwrap(), 1).unwrap();
+            let setup = Setup { workload: with(&lines), ..setup };
+            let then = outcome_of(&setup, &Variant::all()[0]).unwrap_err();
+            for error in [before, then] {
+                assert!(format!("{error:#}").starts_with(expected), "{error:#}");
+            }
+        }
+    }
 }

@@ -236,9 +236,9 @@ fn partition(common: &Common) -> Result<()> {
 }
 
 fn best(common: &Common, workload: &Chosen) -> Result<Best> {
-    let Machine { sockets, nodes, cores, threads, seed, .. } = common.machine;
-    let nr_cpus = usize::from(sockets) * usize::from(cores) * usize::from(threads);
-    let partitions = sweep::partitions(nr_cpus, usize::from(sockets) * usize::from(nodes));
+    let Machine { sockets, nodes, seed, .. } = common.machine;
+    let nr_nodes = usize::from(sockets) * usize::from(nodes);
+    let partitions = sweep::partitions(common.machine.nr_cpus(), nr_nodes);
     let given = |more: &[String]| {
         let mut arguments = common.arguments(workload, seed);
         arguments.extend_from_slice(more);
