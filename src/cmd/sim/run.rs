@@ -2,7 +2,7 @@
 //! `sim run`: one workload under several policies.
 
 use std::fmt::Write;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -63,14 +63,34 @@ pub fn run(options: &Options) -> Result<()> {
 /// If it is wanted.
 pub fn write_report(file: Option<&Path>, page: impl FnOnce() -> String) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
-    fs::write(file, page())
-        .with_context(|| format!("cannot write the report to {}", file.display()))
+    fs::write(file, page()).with_context(|| cannot_write(file))
+}
+
+/// Whether it could be written, before a run that would be lost otherwise. What is in the file
+/// stays there until then, and where there is none there is none again, for the run may fail.
+pub fn check_report(file: Option<&Path>) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let is_new = fs::symlink_metadata(file).is_err();
+    // Who reads from a pipe would take this for the end.
+    if !(is_new || file.is_file() || file.is_dir()) {
+        return Ok(());
+    }
+    let mut opened = File::options().append(true).create(true).open(file).map(drop);
+    if is_new {
+        opened = opened.and_then(|()| fs::remove_file(file));
+    }
+    opened.with_context(|| cannot_write(file))
+}
+
+fn cannot_write(file: &Path) -> String {
+    format!("cannot write the report to {}", file.display())
 }
 
 fn compare(options: &Options, workload: Workload) -> Result<Comparison> {
     let variants = variants(&options.policies, &options.settings)?;
     let seconds = options.seconds.unwrap_or(workload.seconds);
     let setup = options.scaled.setup(workload, seconds)?;
+    check_report(options.report.as_deref())?;
     let progress = Progress::new(variants.len());
     let mut outcomes = Vec::new();
     for variant in &variants {
@@ -233,7 +253,15 @@ fn times(latency: Option<Latency>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Run {
+        #[command(flatten)]
+        options: Options,
+    }
 
     fn names(policies: &[&str], settings: &[&str]) -> Result<Vec<String>> {
         let owned = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
@@ -271,6 +299,31 @@ mod tests {
         assert_eq!(guessed_clocks("i9-7940x", 14), "");
         assert_eq!(guessed_clocks("i9-7940x", 64), ", clocks beyond 14 cores are those of 14");
         assert_eq!(guessed_clocks("zen4", 64), "");
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_written_is_refused_before_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let error = |path: &Path| format!("{:#}", check_report(Some(path)).unwrap_err());
+        let nowhere = at("nowhere/page.html");
+        let expected = format!("cannot write the report to {}: No such file", nowhere.display());
+        assert!(error(&nowhere).starts_with(&expected), "{}", error(&nowhere));
+        assert!(error(dir.path()).contains("Is a directory"), "{}", error(dir.path()));
+
+        // It leaves everything as it was.
+        check_report(Some(&at("new.html"))).unwrap();
+        assert!(!at("new.html").exists());
+        fs::write(at("old.html"), "old").unwrap();
+        check_report(Some(&at("old.html"))).unwrap();
+        assert_eq!(fs::read_to_string(at("old.html")).unwrap(), "old");
+        check_report(None).unwrap();
+
+        let options =
+            ["run", "nginx", "--seconds=1", "--policy=off", "--report", nowhere.to_str().unwrap()];
+        let options = Run::try_parse_from(options).unwrap().options;
+        let error = compare(&options, options.choice.workload().unwrap()).unwrap_err();
+        assert!(format!("{error:#}").starts_with(&expected), "{error:#}");
     }
 
     /// What the scheduler calls so, to the last knob.

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::choice::from_file;
 use super::jobs;
 use super::machine::Machine;
-use super::run::{command_line, variants, write_report};
+use super::run::{check_report, command_line, variants, write_report};
 use crate::cmd::{print, print_json};
 use crate::sim::outcome::Outcome;
 use crate::sim::report::{self, Made};
@@ -107,8 +107,14 @@ impl Common {
         }
     }
 
-    /// Those that have names, and then those in files. What is wrong is said before anything takes
-    /// long.
+    /// What is wrong is said before anything takes long.
+    fn checked(&self) -> Result<Vec<Chosen>> {
+        let chosen = self.chosen()?;
+        check_report(self.report.as_deref())?;
+        Ok(chosen)
+    }
+
+    /// Those that have names, and then those in files.
     fn chosen(&self) -> Result<Vec<Chosen>> {
         let named = |name: &String| self.choice(Workload::named(name)?, name.clone());
         let in_file =
@@ -169,7 +175,7 @@ pub fn run(command: &Command) -> Result<()> {
 
 /// `chosen` is what a run is to be told of policies.
 fn draw(common: &Common, nr: u16, nr_seeds: u16, chosen: &[String]) -> Result<()> {
-    let workloads = common.chosen()?;
+    let workloads = common.checked()?;
     let seed = common.machine.seed;
     let factors = sweep::draws(nr.into(), seed);
     let mut all = Vec::new();
@@ -222,7 +228,7 @@ fn draws_table(workload: &str, nr: u16, policies: &[Spread]) -> Result<String> {
 }
 
 fn partition(common: &Common) -> Result<()> {
-    let workloads = common.chosen()?;
+    let workloads = common.checked()?;
     let mut all = Vec::new();
     for workload in &workloads {
         let best = best(common, workload)?;
@@ -352,6 +358,14 @@ mod tests {
         }
         assert!(Sweep::try_parse_from(["sweep", "--workload=mine.toml"]).is_ok());
         assert!(Sweep::try_parse_from(["sweep"]).is_err());
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_written_is_refused_before_the_sweep() {
+        let error = common("sweep nginx --report=/nowhere/page.html").checked().err().unwrap();
+        assert!(
+            format!("{error:#}").starts_with("cannot write the report to /nowhere/page.html: ")
+        );
     }
 
     /// However long `nginx` says that it is worth to be looked at.
