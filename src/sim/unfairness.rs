@@ -2,8 +2,9 @@
 //! How unfairly a machine is shared between programs that lower its clocks and others.
 //!
 //! Each of both kinds is run by itself, and then both at once. Of what it gets done by itself a
-//! program may expect the same share as the others. How much less it gets than those that lower the
-//! clocks is the unfairness.
+//! program may expect the same share as the others; where its requests come from outside, however
+//! many wait, it is how soon they are done. How much less it gets than those that lower the clocks
+//! is the unfairness.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::experiment::Setup;
 use super::model::{Licence, Model};
 use super::outcome::Outcome;
+use super::score;
 use super::variant::Variant;
 use super::workload::{Group, What, Workload};
 
@@ -31,6 +33,9 @@ pub struct Victim {
     pub unfairness: f64,
 }
 
+const NEEDS: &str = "it takes a workload in which at least one group lowers the clocks, one does \
+                     not, and neither kind sends to the other";
+
 /// What is compared: how the machine is shared, and what is not as in the standard policy.
 const NOBODY_MOVES: &[&str] = &["sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
 const SHARED: [(&str, bool, &[&str]); 3] =
@@ -45,12 +50,17 @@ pub fn measure(
     run: impl Fn(&Setup, &Variant) -> Result<Outcome>,
 ) -> Result<Vec<Sharing>> {
     let is_cause = |group: &Group| lowers_clocks(group, &setup.model, has_avx512);
+    let Workload { name, groups, .. } = &setup.workload;
     let (causes, victims): (Vec<usize>, Vec<usize>) =
-        (0..setup.workload.groups.len()).partition(|n| is_cause(&setup.workload.groups[*n]));
+        (0..groups.len()).partition(|n| is_cause(&groups[*n]));
     ensure!(
         !causes.is_empty() && !victims.is_empty(),
-        "{} has no two kinds of programs, of which one lowers the clocks",
-        setup.workload.name
+        "{name} has only one of two kinds of groups: {NEEDS}"
+    );
+    // Who waits for the others does nothing by itself.
+    ensure!(
+        !groups.iter().any(|from| sends_to(from).any(|to| is_cause(from) != is_cause(&groups[to]))),
+        "in {name} groups that lower the clocks and others send to each other: {NEEDS}"
     );
     let left_alone = variant("alone", false, has_avx512, Vec::new());
     let by_themselves = [&causes, &victims].map(|groups| {
@@ -70,21 +80,27 @@ pub fn measure(
         all.extend(settings.iter().cloned());
         let variant = variant(name, true, has_avx512, all);
         let mixed = run(setup, &variant)?;
+        let nothing = |who| format!("{who} gets nothing done: simulate for longer");
         let relative_of_causes = mean_relative(&mixed, &causes_alone, &causes)
-            .context("what lowers the clocks gets nothing done")?;
+            .with_context(|| nothing("what lowers the clocks"))?;
         let victim = |n: &usize| {
             let relative = relative(&mixed, &victims_alone, *n)?;
             let unfairness = 1.0 - relative / relative_of_causes;
             Some(Victim { group: mixed.groups.get(*n)?.name.clone(), relative, unfairness })
         };
-        Ok(Sharing {
-            policy: (*name).to_owned(),
-            estimate_error: mixed.estimate_error,
-            relative_of_causes,
-            victims: victims.iter().filter_map(victim).collect(),
-        })
+        let victims: Vec<Victim> = victims.iter().filter_map(victim).collect();
+        ensure!(!victims.is_empty(), nothing("what does not lower the clocks"));
+        let estimate_error = mixed.estimate_error;
+        Ok(Sharing { policy: (*name).to_owned(), estimate_error, relative_of_causes, victims })
     };
     SHARED.iter().map(share).collect()
+}
+
+fn sends_to(group: &Group) -> impl Iterator<Item = usize> {
+    group.steps.iter().filter_map(|step| match step.what {
+        What::Send(to) => Some(to),
+        _ => None,
+    })
 }
 
 fn lowers_clocks(group: &Group, model: &Model, has_avx512: bool) -> bool {
@@ -112,8 +128,7 @@ fn only(workload: &Workload, groups: &[usize]) -> Workload {
 }
 
 fn relative(mixed: &Outcome, alone: &Outcome, group: usize) -> Option<f64> {
-    let by_itself = alone.groups.get(group)?.requests_per_s;
-    (by_itself > 0.0).then_some(mixed.groups.get(group)?.requests_per_s / by_itself)
+    score::relative(mixed.groups.get(group)?, alone.groups.get(group)?)
 }
 
 fn mean_relative(mixed: &Outcome, alone: &Outcome, groups: &[usize]) -> Option<f64> {

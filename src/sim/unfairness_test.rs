@@ -68,6 +68,49 @@ fn who_runs_beside_an_encoder_gets_what_it_lost() {
     }
 }
 
+/// A server and an encoder with a thread for each CPU: this arrives for the server.
+fn beside_an_encoder(arrivals: &str, server: &str, encoder: &str) -> Setup {
+    let text = format!(
+        "about = \"a server beside an encoder\"\n\
+         [[group]]\nname = \"server\"\nper = \"cpu\"\n{arrivals}\n\
+         steps = [\"wait\", {{ work = \"scalar\", us = 300 }}, {server}]\n\
+         [[group]]\nname = \"encoder\"\nper = \"cpu\"\n\
+         steps = [{{ work = \"heavy512\", us = 300 }}, {encoder}, \"done\", \"syscall\"]\n"
+    );
+    setup(workload_file::read("a test", &text).unwrap(), 1)
+}
+
+/// All of them are done in the end, but not as soon as by itself.
+#[test]
+fn what_comes_from_outside_counts_by_how_soon_it_is_done() {
+    let setup = beside_an_encoder("arrivals = { of_capacity = 0.2 }", "\"done\"", "\"syscall\"");
+    for sharing in measure(&setup, true, &[], run_variant).unwrap() {
+        let [server] = &sharing.victims[..] else { panic!("{sharing:?}") };
+        assert!(server.relative < 0.9, "{sharing:?}");
+    }
+}
+
+#[test]
+fn who_cannot_be_run_alone_is_told_what_it_takes() {
+    let needs = "it takes a workload in which at least one group lowers the clocks, one does not, \
+                 and neither kind sends to the other";
+    let error = |setup: &Setup| measure(setup, true, &[], run_variant).unwrap_err().to_string();
+    let fed = beside_an_encoder("", "\"done\"", "{ send = \"server\" }");
+    let expected = "in a test groups that lower the clocks and others send to each other: ";
+    assert_eq!(error(&fed), format!("{expected}{needs}"));
+    let one = setup(Workload::named("nginx").unwrap(), 1);
+    assert_eq!(error(&one), format!("nginx has only one of two kinds of groups: {needs}"));
+
+    // Nothing of the server is ever done.
+    let idle = beside_an_encoder("arrivals = { per_second = 0 }", "\"done\"", "\"syscall\"");
+    let expected = "what does not lower the clocks gets nothing done: simulate for longer";
+    assert_eq!(error(&idle), expected);
+    // Programs of one kind may.
+    let victims = shared("x265-parsec", true, &[]).remove(0).victims;
+    let names: Vec<&str> = victims.iter().map(|it| it.group.as_str()).collect();
+    assert_eq!(names, ["compute", "pipeline"]);
+}
+
 /// Neither does the encoder get less, once it is known which of its tasks stay on AVX cores.
 #[test]
 fn avx_cores_are_as_many_as_both_have_a_right_to() {

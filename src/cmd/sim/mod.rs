@@ -46,6 +46,10 @@ enum Command {
     /// Make a workload of a trace of real programs.
     Import(import::Options),
     /// Show how unfairly a machine is shared whose clocks some programs of a workload lower.
+    ///
+    /// Each kind of programs is run by itself first, so the workload needs at least one group that
+    /// lowers the clocks and one that does not, and neither kind may send to the other. Groups for
+    /// which requests arrive from outside, however many wait, count by how soon these are done.
     Fairness(fairness::Options),
     /// Run workloads many times, with other parameters or policies.
     #[command(subcommand)]
