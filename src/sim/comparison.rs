@@ -61,16 +61,13 @@ impl Comparison {
     pub fn named(&self, policy: &str) -> Option<&Outcome> {
         self.outcomes.iter().find(|outcome| outcome.policy == policy)
     }
-
-    /// Of a group under a policy, by the same one under the first.
-    pub fn relative_group(&self, outcome: &Outcome, group: usize) -> Option<f64> {
-        let first = self.outcomes.first()?.groups.get(group)?;
-        score::relative(outcome.groups.get(group)?, first)
-    }
 }
 
 /// What is done under each policy, by that under the first one.
 pub fn measure_by_first(outcomes: &mut [Outcome]) {
+    let of_first = outcomes.first().map_or(Vec::new(), |first| first.groups.clone());
+    let groups = outcomes.iter_mut().flat_map(|it| it.groups.iter_mut().zip(&of_first));
+    groups.for_each(|(group, by)| group.relative = score::relative(group, by));
     let Some((first, others)) = outcomes.split_first_mut() else { return };
     if first.work <= 0.0 {
         return;
@@ -88,6 +85,28 @@ pub fn measure_by_first(outcomes: &mut [Outcome]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::outcome::{GroupOutcome, made_up};
+
+    #[test]
+    fn each_group_is_measured_by_what_it_is_under_the_first_policy() {
+        let group = |requests_per_s, unfinished| GroupOutcome {
+            name: "it".to_owned(),
+            requests_per_s,
+            work: 1.0,
+            unfinished,
+            latency_us: None,
+            relative: None,
+        };
+        let outcome = |rate, unfinished| {
+            made_up(2.0, vec![group(rate, None), group(5.0, Some(unfinished)), group(0.0, None)])
+        };
+        let mut outcomes = [outcome(8.0, 3.0), outcome(6.0, 6.0)];
+        measure_by_first(&mut outcomes);
+        let relative =
+            outcomes.map(|it| it.groups.iter().map(|it| it.relative).collect::<Vec<_>>());
+        assert_eq!(relative[0], [Some(1.0), Some(1.0), None]);
+        assert_eq!(relative[1], [Some(0.75), Some(0.5), None]);
+    }
 
     #[test]
     fn caches_and_nodes_are_told_of_where_a_socket_has_several() {

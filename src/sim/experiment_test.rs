@@ -204,6 +204,14 @@ fn at_low_load_a_request_hardly_waits() {
     assert!((0.17..0.25).contains(&outcome.busy_share), "{}", outcome.busy_share);
 }
 
+/// Those of several groups are not the same thing.
+#[test]
+fn latencies_are_those_of_one_group() {
+    let outcome = outcome(&named("x264-nginx", 1), &of("off"));
+    assert!(outcome.groups.len() > 1 && outcome.groups.iter().all(|it| it.latency_us.is_some()));
+    assert_eq!(outcome.latency_us, None);
+}
+
 /// By Little's law: as many as arrive while one takes. Those that nobody answers count as well.
 #[test]
 fn requests_are_unfinished_for_as_long_as_they_take() {

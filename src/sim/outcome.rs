@@ -30,7 +30,7 @@ pub struct Outcome {
     pub relative: Option<f64>,
     /// Where that is with a probability of 95 %. Of the first one there is nothing to be uncertain of.
     pub relative_95: Option<[f64; 2]>,
-    /// From the arrival of a request, or from the end of the one before.
+    /// Of the only group of threads; where there are several each has its own.
     pub latency_us: Option<Latency>,
     /// How much of their time the CPUs were busy.
     pub busy_share: f64,
@@ -79,7 +79,10 @@ pub struct GroupOutcome {
     /// Requests at a time that were sent and not done, on average, if they come from outside,
     /// however many wait.
     pub unfinished: Option<f64>,
+    /// From the arrival of a request, or from the end of the one before.
     pub latency_us: Option<Latency>,
+    /// What it does by that under the first policy, or how soon, unless it does nothing there.
+    pub relative: Option<f64>,
 }
 
 impl Outcome {
@@ -104,7 +107,10 @@ impl Outcome {
             luck_of_threads: per_part(&watch),
             relative: None,
             relative_95: None,
-            latency_us: records.first().and_then(|record| record.borrow().latency.latency()),
+            latency_us: match records {
+                [only] => only.borrow().latency.latency(),
+                _ => None,
+            },
             busy_share: watch.ran as f64 / cpu_ns as f64,
             avx_cores: watch.avx_cores.last().map_or(0, |(_, nr)| *nr),
             role_changes: watch.role_changes.last().map_or(0, |(_, nr)| *nr),
@@ -121,6 +127,7 @@ impl Outcome {
                     work: sums.work / watch.measured_ns() as f64,
                     unfinished: sums.unfinished.map(|ns| ns / watch.measured_ns() as f64),
                     latency_us: record.borrow().latency.latency(),
+                    relative: None,
                 })
                 .collect(),
             avx_cores_over_time: in_ms(&watch.avx_cores),

@@ -108,7 +108,7 @@ pub fn spreads(draws: &[Vec<Comparison>]) -> Vec<Spread> {
 }
 
 fn latency(comparison: &Comparison, nth: usize) -> Option<Latency> {
-    let of = |nth: usize| comparison.outcomes.get(nth)?.latency_us;
+    let of = |nth: usize| comparison.outcomes.get(nth)?.groups.first()?.latency_us;
     Some(of(nth)?.by(&of(0)?))
 }
 
@@ -172,6 +172,7 @@ pub fn partitions(nr_cpus: usize, nr_nodes: usize) -> Vec<Vec<String>> {
 /// The default policy beside the best static partition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Best {
+    pub kind: &'static str,
     pub workload: String,
     pub seconds: u64,
     /// Groups that are scored by how soon their requests are done.
@@ -234,6 +235,7 @@ pub fn best(
         balance: balanced.map_or(0.0, |it| it.score.balance),
     };
     Best {
+        kind: "modelled",
         workload: workload.to_owned(),
         seconds,
         open_groups,
@@ -297,6 +299,7 @@ mod tests {
         let named = |name: &str| vec![name.to_owned()];
         let tried = [(named("a"), score(0.5, 0.9)), (named("b"), score(0.8, 0.3))];
         let best = best("w", 1, Vec::new(), score(0.6, 0.45), &tried, 1.25);
+        assert_eq!((best.kind, best.seconds), ("modelled", 1));
         assert_eq!((best.settings, best.balanced_settings), (named("b"), named("a")));
         assert_eq!(best.best, score(0.8, 0.9));
         assert!((best.default_by_best - 0.75).abs() < 1e-9);

@@ -13,6 +13,7 @@ mod sweep;
 
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 use self::machine::Machine;
 use super::{print, print_json};
@@ -97,11 +98,21 @@ fn compare(options: &Quick) -> Result<()> {
             print(&row(&outcomes)?)?;
         }
     }
-    if options.json {
+    if options.json { print_json(&Report::of(outcomes)) } else { Ok(()) }
+}
+
+#[derive(Serialize)]
+struct Report {
+    /// Whose figures these are: a model's, always.
+    kind: &'static str,
+    outcomes: Vec<Outcome>,
+}
+
+impl Report {
+    fn of(mut outcomes: Vec<Outcome>) -> Self {
         measure_by_first(&mut outcomes);
-        print_json(&outcomes)?;
+        Self { kind: "modelled", outcomes }
     }
-    Ok(())
 }
 
 fn outcome_of(setup: &Setup, variant: &Variant) -> Result<Outcome> {
@@ -131,6 +142,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::sim::outcome::made_up;
     use crate::sim::workload_file;
 
     #[derive(Parser)]
@@ -141,6 +153,14 @@ mod tests {
 
     fn machine(words: &str) -> Machine {
         Sim::try_parse_from(words.split(' ')).unwrap().quick.machine
+    }
+
+    #[test]
+    fn figures_as_json_are_said_to_be_modelled() {
+        let report = Report::of(vec![made_up(2.0, Vec::new()), made_up(1.0, Vec::new())]);
+        let json = serde_json::to_value(report).unwrap();
+        assert_eq!(json["kind"], "modelled");
+        assert_eq!(json["outcomes"][1]["relative"], 0.5);
     }
 
     #[test]

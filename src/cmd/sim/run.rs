@@ -195,7 +195,7 @@ fn table(comparison: &Comparison) -> Result<String> {
         "busy"
     )?;
     for outcome in &comparison.outcomes {
-        write_outcome(&mut text, comparison, outcome)?;
+        write_outcome(&mut text, outcome)?;
     }
     Ok(text)
 }
@@ -209,7 +209,7 @@ fn guessed_clocks(model: &str, cores: u16) -> String {
 }
 
 /// Requests of several groups are not the same thing, so each has a line of its own.
-fn write_outcome(text: &mut String, comparison: &Comparison, outcome: &Outcome) -> Result<()> {
+fn write_outcome(text: &mut String, outcome: &Outcome) -> Result<()> {
     let is_alone = outcome.groups.len() == 1;
     let requests = if is_alone { format!("{:.1}", outcome.requests_per_s) } else { String::new() };
     writeln!(
@@ -217,7 +217,7 @@ fn write_outcome(text: &mut String, comparison: &Comparison, outcome: &Outcome) 
         "{requests:>11} {:>8} {:>6} {} {:5} {:7} {:6.2} {:7.2} {:6.3}  {}",
         ratio(outcome.relative),
         ratio(outcome.uncertainty()),
-        times(outcome.latency_us.filter(|_| is_alone)),
+        times(outcome.latency_us),
         outcome.avx_cores,
         outcome.role_changes,
         outcome.low_cores,
@@ -225,12 +225,12 @@ fn write_outcome(text: &mut String, comparison: &Comparison, outcome: &Outcome) 
         outcome.busy_share,
         outcome.variant
     )?;
-    if is_alone { Ok(()) } else { write_groups(text, comparison, outcome) }
+    if is_alone { Ok(()) } else { write_groups(text, outcome) }
 }
 
-fn write_groups(text: &mut String, comparison: &Comparison, outcome: &Outcome) -> Result<()> {
-    for (n, group) in outcome.groups.iter().enumerate() {
-        let Some(relative) = comparison.relative_group(outcome, n) else { continue };
+fn write_groups(text: &mut String, outcome: &Outcome) -> Result<()> {
+    for group in &outcome.groups {
+        let Some(relative) = group.relative else { continue };
         let (per_s, times) = (group.requests_per_s, times(group.latency_us));
         writeln!(
             text,

@@ -253,15 +253,14 @@ const CLOCKS: [&str; 6] = [
 fn groups(comparison: &Comparison) -> String {
     let mut rows = Vec::new();
     for outcome in comparison.outcomes.iter().filter(|it| it.groups.len() > 1) {
-        for (n, group) in outcome.groups.iter().enumerate() {
-            let relative = comparison.relative_group(outcome, n);
+        for group in &outcome.groups {
             let time = |of: fn(&Latency) -> f64| {
                 group.latency_us.map_or("-".to_owned(), |it| format!("{:.0}", of(&it)))
             };
             rows.push(vec![
                 format!("{}: {}", outcome.variant, group.name),
                 format!("{:.1}", group.requests_per_s),
-                relative.map_or("-".to_owned(), |it| format!("{it:.4}")),
+                group.relative.map_or("-".to_owned(), |it| format!("{it:.4}")),
                 time(|it| it.p50),
                 time(|it| it.p90),
                 time(|it| it.p99),

@@ -25,12 +25,12 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
         work,
         unfinished: None,
         latency_us,
+        relative: None,
     };
     let part = |work| Done { work, begun: work, ..Done::default() };
     Outcome {
         variant: format!("{EVIL} {work}"),
         parts: [part(work - 0.5), part(work + 0.5)].repeat(10),
-        latency_us,
         busy_share: 0.9,
         avx_cores: nr_avx,
         role_changes: 3,
@@ -139,6 +139,15 @@ fn every_draw_is_shown() {
     assert_eq!(page.matches("class=\"each\"").count(), 2 * 3);
     for cell in ["0.7500", "0.5000", "0.2500"] {
         assert!(page.contains(&format!("<td>{cell}</td>")), "{cell}");
+    }
+}
+
+/// Of the first group, where there are several.
+#[test]
+fn draws_tell_how_long_requests_take() {
+    for spread in sweep::spreads(&[vec![comparison(&[2.0, 1.5])]]) {
+        let [latency] = spread.latency[..] else { panic!("{spread:?}") };
+        assert_eq!((latency.p50, latency.max), (1.0, 1.0));
     }
 }
 
