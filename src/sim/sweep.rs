@@ -54,9 +54,10 @@ impl Drawn {
 pub struct Spread {
     pub policy: String,
     pub variant: String,
-    pub median: f64,
+    /// Nothing where the first one does nothing.
+    pub median: Option<f64>,
     /// It does less in 5 of 100 draws.
-    pub p5: f64,
+    pub p5: Option<f64>,
     /// In the order of the draws.
     pub relative: Vec<f64>,
     /// How long requests of the first group of threads take, by that under the first policy.
@@ -136,12 +137,12 @@ fn longest(outcome: &Outcome) -> Option<f64> {
     all?.into_iter().max_by(f64::total_cmp)
 }
 
-/// The one that so many are below.
-pub fn percentile(numbers: &[f64], share: f64) -> f64 {
+/// The one that so many are below, if there are any.
+pub fn percentile(numbers: &[f64], share: f64) -> Option<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = (sorted.len() as f64 * share) as usize;
-    sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+    sorted.get(at.min(sorted.len().saturating_sub(1))).copied()
 }
 
 /// Every static partition that is worth a try on such a machine, by its settings.
@@ -289,8 +290,9 @@ mod tests {
     #[test]
     fn percentiles_are_of_the_sorted_numbers() {
         let numbers: Vec<f64> = (0..100).rev().map(f64::from).collect();
-        assert_eq!((percentile(&numbers, 0.5), percentile(&numbers, 0.05)), (50.0, 5.0));
-        assert_eq!(percentile(&[], 0.5), 0.0);
+        assert_eq!(percentile(&numbers, 0.5), Some(50.0));
+        assert_eq!(percentile(&numbers, 0.05), Some(5.0));
+        assert_eq!(percentile(&[], 0.5), None);
     }
 
     #[test]

@@ -177,6 +177,12 @@ impl Reader<'_> {
         for group in &groups {
             self.placed(0..0, reached(group, &groups))?;
         }
+        let is_counted = groups.iter().any(|group| has(group, &What::Done));
+        let counted = ensured(
+            is_counted,
+            "no group has a step \"done\": add one where a request is done, for these are counted",
+        );
+        self.placed(0..0, counted)?;
         Ok(Workload { name: self.name.to_owned(), about: file.about, seconds, phases, groups })
     }
 
@@ -241,6 +247,10 @@ fn footprint(code_kib: Option<f64>, data_kib: Option<f64>) -> Result<Footprint> 
     Ok(footprint)
 }
 
+fn has(group: &Group, what: &What) -> bool {
+    group.steps.iter().any(|step| step.what == *what)
+}
+
 fn sensible(group: &Group) -> Result<()> {
     ensured((1..=THREADS_MAX).contains(&group.threads), "threads are 1 to 10000")?;
     ensured((1..=10_000).contains(&group.weight), "the weight is 1 to 10000")?;
@@ -253,14 +263,14 @@ fn sensible(group: &Group) -> Result<()> {
     )?;
     let takes_time = |step: &Step| !matches!(step.what, What::Send(_) | What::Done);
     ensured(group.steps.iter().any(takes_time), "no step takes any time")?;
-    let has = |what: What| group.steps.iter().any(|step| step.what == what);
-    ensured(group.arrivals.is_none() || has(What::Wait), "what arrives has a step \"wait\"")?;
+    let waits = has(group, &What::Wait);
+    ensured(group.arrivals.is_none() || waits, "what arrives has a step \"wait\"")?;
     ensured(
-        group.begin == Begin::First || !has(What::Wait),
+        group.begin == Begin::First || !waits,
         "a group that waits begins with its first step: nothing is there to go on with",
     )?;
     let Some(Arrivals::OfCapacity(shares)) = &group.arrivals else { return Ok(()) };
-    ensured(has(What::Done), "of_capacity needs a step \"done\"")?;
+    ensured(has(group, &What::Done), "of_capacity needs a step \"done\"")?;
     let takes_nothing =
         |(phase, share): (usize, &f64)| *share > 0.0 && group.work_of_request(phase) <= 0.0;
     ensured(
@@ -271,7 +281,7 @@ fn sensible(group: &Group) -> Result<()> {
 
 /// Nobody waits for what never comes, or is sent what it never takes.
 fn reached(group: &Group, all: &[Group]) -> Result<()> {
-    let waits = group.steps.iter().any(|step| step.what == What::Wait);
+    let waits = has(group, &What::Wait);
     let index = all.iter().position(|other| other.name == group.name);
     let is_sent = all
         .iter()

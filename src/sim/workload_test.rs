@@ -7,7 +7,7 @@ use super::model::Kind;
 use super::workload::{Form, Length, Per, Process, Queue, Step, What};
 use super::workload_file::read;
 
-const SMALL: &str = "about = \"small\"\n[[group]]\nname = \"a\"\nsteps = [\"syscall\"]\n";
+const SMALL: &str = "about = \"small\"\n[[group]]\nname = \"a\"\nsteps = [\"syscall\", \"done\"]\n";
 
 /// A file with one group, of which these are the steps.
 fn with_steps(steps: &str) -> String {
@@ -42,7 +42,8 @@ fn what_is_not_said_is_as_usual() {
         (group.per, group.process, group.queue),
         (Per::Machine, Process::Each, Queue::Shared)
     );
-    assert_eq!(group.steps, [Step { what: What::Syscall, every: 1, uses: 1.0 }]);
+    let step = |what| Step { what, every: 1, uses: 1.0 };
+    assert_eq!(group.steps, [What::Syscall, What::Done].map(step));
 }
 
 #[test]
@@ -50,7 +51,7 @@ fn steps_are_words_or_tables() {
     let text = with_steps(
         "{ work = \"light512\", us = [1.5, 2], speed_up = 2 },\n\
          { work = \"heavy512\", without = \"heavy256\", us = 1 },\n\
-         \"yield\", { do = \"syscall\", every = 3 },",
+         \"yield\", { do = \"syscall\", every = 3 }, \"done\"",
     );
     let length = |ns: &[f64]| Length::new(ns.to_vec(), Form::Fixed, 1.0).unwrap();
     let expected = [
@@ -59,9 +60,17 @@ fn steps_are_words_or_tables() {
         (What::Yield, 1),
         (What::Syscall, 1),
         (What::Syscall, 3),
+        (What::Done, 1),
     ];
     let expected: Vec<Step> = expected.map(|(what, every)| Step { what, every, uses: 1.0 }).into();
     assert_eq!(read("some", &text).unwrap().groups[0].steps, expected);
+}
+
+/// One of them is enough, for others may pass on what they do.
+#[test]
+fn some_group_gets_something_done() {
+    let other = "[[group]]\nname = \"b\"\nsteps = [\"syscall\"]\n";
+    assert_eq!(read("w", &format!("{SMALL}{other}")).unwrap().groups.len(), 2);
 }
 
 /// What the documentation shows can be read.
@@ -99,6 +108,7 @@ fn whatever_is_wrong_is_said_with_its_line() {
         (bad_step("{ do = \"syscall\", uses = 0.5 }"), "line 7: uses is for work"),
         (bad_step("{ work = \"scalar\", us = 1, uses = 1.5 }"), "line 7: uses is 0 to 1"),
         (SMALL.replace("syscall", "wait"), "group \"a\" waits, but nothing is sent to it"),
+        (SMALL.replace(", \"done\"", ""), "line 1: no group has a step \"done\": add one where"),
         (bad_step("\"sycall\""), "line 7: unknown variant `sycall`, expected one of `syscall`"),
         (bad_step("{ work = \"scalar\" }"), "line 7: work says how much it is in us"),
         (bad_step("{ work = \"wide\", us = 1 }"), "line 7: unknown variant `wide`"),

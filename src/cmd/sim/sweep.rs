@@ -214,15 +214,15 @@ fn draw(common: &Common, nr: u16, nr_seeds: u16, chosen: &[String]) -> Result<()
 
 fn draws_table(workload: &str, nr: u16, policies: &[Spread]) -> Result<String> {
     let mut text = format!("{workload}: {nr} draws. All figures are modelled.\n");
-    let high = |of: &[f64], digits: usize| match of.is_empty() {
-        true => "-".to_owned(),
-        false => format!("{:.digits$}", sweep::percentile(of, 0.95)),
+    let shown = |number: Option<f64>, digits: usize| {
+        number.map_or("-".to_owned(), |number| format!("{number:.digits$}"))
     };
+    let high = |of: &[f64], digits| shown(sweep::percentile(of, 0.95), digits);
     writeln!(text, "{:>9} {:>9} {:>7} {:>7}", "median", "5 % below", "sigma", "changes")?;
     for it in policies {
         let (sigma, changes) = (high(&it.sigma, 4), high(&it.role_changes_10s, 1));
-        let (median, p5, variant) = (it.median, it.p5, &it.variant);
-        writeln!(text, "{median:9.4} {p5:9.4} {sigma:>7} {changes:>7}  {variant}")?;
+        let (median, p5, variant) = (shown(it.median, 4), shown(it.p5, 4), &it.variant);
+        writeln!(text, "{median:>9} {p5:>9} {sigma:>7} {changes:>7}  {variant}")?;
     }
     Ok(text)
 }
@@ -358,6 +358,28 @@ mod tests {
         }
         assert!(Sweep::try_parse_from(["sweep", "--workload=mine.toml"]).is_ok());
         assert!(Sweep::try_parse_from(["sweep"]).is_err());
+    }
+
+    #[test]
+    fn nothing_is_shown_of_draws_in_which_nothing_was_done() {
+        let spread = |relative: Vec<f64>| Spread {
+            policy: "p".to_owned(),
+            variant: "it".to_owned(),
+            median: sweep::percentile(&relative, 0.5),
+            p5: sweep::percentile(&relative, 0.05),
+            relative,
+            latency: Vec::new(),
+            settle_ms: Vec::new(),
+            sigma: Vec::new(),
+            role_changes_10s: Vec::new(),
+        };
+        let table = draws_table("w", 2, &[spread(vec![0.75, 0.5]), spread(Vec::new())]).unwrap();
+        let rows: Vec<String> = table
+            .lines()
+            .skip(2)
+            .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(rows, ["0.7500 0.5000 - - it", "- - - - it"]);
     }
 
     #[test]

@@ -81,8 +81,8 @@ fn drawn(relative: &[f64]) -> Drawn {
     let spread = |relative: &[f64]| Spread {
         policy: "p".into(),
         variant: EVIL.into(),
-        median: 0.75,
-        p5: 0.5,
+        median: (!relative.is_empty()).then_some(0.75),
+        p5: (!relative.is_empty()).then_some(0.5),
         relative: relative.to_vec(),
         latency: Vec::new(),
         settle_ms: Vec::new(),
@@ -222,6 +222,7 @@ fn a_run_without_results_is_shown_too() {
     assert!(html(&comparison(&[])).contains("</html>"));
     let empty = report_of_sweeps::draws(&[drawn(&[]), drawn(&[f64::NAN])], &made());
     assert!(!empty.contains("NaN") && !empty.contains("inf"), "{empty}");
+    assert!(empty.contains(&"<td>-</td>".repeat(4)), "{empty}");
     let empty = report_of_sweeps::partitions(&[partitions(0)], &made());
     assert!(!empty.contains("NaN") && !empty.contains("inf"), "{empty}");
 }

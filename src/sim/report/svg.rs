@@ -196,9 +196,9 @@ pub fn spreads(rows: &[(&str, &[f64])]) -> String {
             .map(|it| format!("M{:.1} {:.1}V{:.1}", x(*it), y - 7.0, y + 7.0))
             .collect();
         let _ = write!(body, "<path class=\"hair\" d=\"{hairs}\"/>");
-        if !numbers.is_empty() {
-            body += &disc("bar", x(percentile(&numbers, 0.5)), y, 5.0);
-            body += &diamond(x(percentile(&numbers, 0.05)), y);
+        if let [Some(median), Some(p5)] = [0.5, 0.05].map(|share| percentile(&numbers, share)) {
+            body += &disc("bar", x(median), y, 5.0);
+            body += &diamond(x(p5), y);
         }
     }
     svg(bottom + 24.0, "how far results are apart", &body)

@@ -54,7 +54,8 @@ fn summary(all: &Drawn) -> Vec<Vec<String>> {
     let row = |it: &Spread| {
         let least = it.relative.iter().copied().fold(f64::INFINITY, f64::min);
         let most = it.relative.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let numbers = [it.median, it.p5, least, most].map(number);
+        let numbers =
+            [it.median, it.p5, Some(least), Some(most)].map(|it| it.map_or("-".to_owned(), number));
         [it.variant.clone()].into_iter().chain(numbers).collect()
     };
     all.policies.iter().map(row).collect()
