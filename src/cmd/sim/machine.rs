@@ -153,6 +153,10 @@ impl Machine {
     pub fn tier(&self, model: &Model) -> Result<Tier> {
         let machine = preflight::Machine::with_cpu(model.cpuinfo);
         let counts_licences = self.counters == Counters::Licences;
+        ensure!(
+            self.tier != Some(tier::Name::Counters) || counts_licences,
+            "the tier counters takes cycles counted at each licence: add --counters licences"
+        );
         Tier::choose(self.tier, self.force, &machine, counts_licences)
     }
 }
@@ -242,6 +246,21 @@ mod tests {
             let error = with(model, Counters::Licences).unwrap_err().to_string();
             let expected = format!("a {model} does not count cycles at each licence");
             assert!(error.starts_with(&expected), "{error}");
+        }
+    }
+
+    /// The option of the scheduler is another one.
+    #[test]
+    fn the_tier_counters_takes_an_option_of_the_simulator() {
+        let tier = Some(tier::Name::Counters);
+        let with = |counters| {
+            let machine = Machine { counters, tier, ..machine("i9-7940x") };
+            machine.tier(&Model::named("i9-7940x").unwrap()).map(Tier::name)
+        };
+        assert_eq!(with(Counters::Licences).unwrap(), "counters");
+        for counters in [Counters::None, Counters::Clocks] {
+            let error = with(counters).unwrap_err().to_string();
+            assert!(error.ends_with(": add --counters licences"), "{error}");
         }
     }
 

@@ -57,7 +57,8 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let comparison = compare(options, options.choice.workload()?)?;
     write_report(options.report.as_deref(), || report::html(&comparison))?;
-    if options.json { print_json(&comparison) } else { print(&table(&comparison)?) }
+    let is_asked_for = options.scaled.machine.tier.is_some();
+    if options.json { print_json(&comparison) } else { print(&table(&comparison, is_asked_for)?) }
 }
 
 /// If it is wanted.
@@ -165,7 +166,8 @@ pub fn command_line() -> String {
     std::iter::once(crate::NAME.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-fn table(comparison: &Comparison) -> Result<String> {
+/// Whether its tier was asked for.
+fn table(comparison: &Comparison, is_asked_for: bool) -> Result<String> {
     let mut text = format!(
         "{}: {}. {}, {}, {} s, seed {}{}. All figures are modelled.\n",
         comparison.workload,
@@ -176,9 +178,7 @@ fn table(comparison: &Comparison) -> Result<String> {
         comparison.seed,
         guessed_clocks(&comparison.model, comparison.shape.cores)
     );
-    if comparison.tier == "observe" {
-        text.push_str("The scheduler does nothing about AVX work there, but with --force.\n");
-    }
+    text.push_str(left_alone(&comparison.tier, is_asked_for));
     writeln!(
         text,
         "{:>11} {:>8} {:>6} {:>9} {:>9} {:>9} {:>5} {:>7} {:>6} {:>7} {:>6}",
@@ -198,6 +198,17 @@ fn table(comparison: &Comparison) -> Result<String> {
         write_outcome(&mut text, outcome)?;
     }
     Ok(text)
+}
+
+/// Why all that is done about AVX work is nothing, if it is.
+fn left_alone(tier: &str, is_asked_for: bool) -> &'static str {
+    match (tier, is_asked_for) {
+        ("observe", true) => "With --tier observe the scheduler does nothing about AVX work.\n",
+        ("observe", false) => {
+            "The scheduler does nothing about AVX work there, but with --force.\n"
+        }
+        _ => "",
+    }
 }
 
 /// Where the processor that is modelled has fewer cores.
@@ -324,6 +335,13 @@ mod tests {
         let options = Run::try_parse_from(options).unwrap().options;
         let error = compare(&options, options.choice.workload().unwrap()).unwrap_err();
         assert!(format!("{error:#}").starts_with(&expected), "{error:#}");
+    }
+
+    #[test]
+    fn who_asks_for_nothing_to_be_done_is_not_told_to_force_it() {
+        assert!(left_alone("observe", false).contains("but with --force"));
+        assert!(left_alone("observe", true).starts_with("With --tier observe"));
+        assert_eq!(left_alone("trap", true), "");
     }
 
     /// What the scheduler calls so, to the last knob.
