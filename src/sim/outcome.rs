@@ -45,7 +45,8 @@ pub struct Outcome {
     pub scalar_cores: ClassShares,
     pub avx_class: ClassShares,
     /// For each phase but the first: milliseconds until the number of AVX cores stays within one
-    /// of what it is at the end of the phase, or nothing where that is so from the beginning.
+    /// of what it is at the end of the phase. Nothing where that is so from the beginning, for the
+    /// policy did not follow, and where it is so only near the end, for then it never settled.
     pub settle_ms: Vec<Option<f64>>,
     pub groups: Vec<GroupOutcome>,
     /// When, in milliseconds, there were how many.
@@ -205,13 +206,17 @@ fn settle_times(phases: &[u64], changes: &[(u64, u32)], end: u64) -> Vec<Option<
         .collect()
 }
 
+/// Of a phase. Who still goes up and down later is where it ends by chance.
+const SETTLED_WITHIN: f64 = 0.9;
+
 fn settled_after(changes: &[(u64, u32)], begin: u64, end: u64) -> Option<u64> {
     let until_end = || changes.iter().take_while(|(at, _)| *at <= end);
     let last = until_end().last().map_or(0, |(_, nr)| *nr);
     let was_far = |two: &[(u64, u32)]| two[0].1.abs_diff(last) > 1;
     let seen: Vec<(u64, u32)> = until_end().copied().collect();
     let settled = seen.windows(2).filter(|two| was_far(two)).map(|two| two[1].0).max();
-    settled?.checked_sub(begin)
+    let after = settled?.checked_sub(begin)?;
+    (after as f64 <= SETTLED_WITHIN * (end - begin) as f64).then_some(after)
 }
 
 /// Of a policy that did so much, and of which nothing else is known.
@@ -269,6 +274,16 @@ mod tests {
         assert_eq!(settled_after(&changes[..1], 100, 200), None);
         assert_eq!(settled_after(&changes, 200, 300), None);
         assert_eq!(settle_times(&[0, 100, 200], &changes, 300), [Some(10.0 / 1e6), None]);
+    }
+
+    #[test]
+    fn who_changes_all_the_time_never_settles() {
+        let swings = |until| (0..until).map(|n| (n * 10, 4 * (n as u32 % 2))).collect::<Vec<_>>();
+        assert_eq!(settled_after(&swings(19), 100, 200), Some(80));
+        assert_eq!(settled_after(&swings(20), 100, 200), Some(90));
+        assert_eq!(settled_after(&[swings(20), vec![(191, 0)]].concat(), 100, 200), None);
+        // However soon the phase ends that it began to follow.
+        assert_eq!(settled_after(&[(0, 0), (195, 4)], 100, 200), None);
     }
 
     #[test]

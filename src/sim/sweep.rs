@@ -63,7 +63,7 @@ pub struct Spread {
     /// How long requests of the first group of threads take, by that under the first policy.
     pub latency: Vec<Latency>,
     /// The longest of each draw, in which the load changes; nothing where some change of the load
-    /// did not make the number of AVX cores another one.
+    /// did not make the number of AVX cores another one, or where that never settled.
     pub settle_ms: Vec<Option<f64>>,
     /// How far the work of each draw deviates from seed to seed, by its mean; of several seeds.
     pub sigma: Vec<f64>,
