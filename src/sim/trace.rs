@@ -73,6 +73,9 @@ fn group(number: usize, pieces: &[Piece], speed: Speed) -> String {
     text + "  \"done\",\n]\n"
 }
 
+/// Of a line, as far as they are there.
+const NUMBERS: [&str; 4] = ["at", "end_at", "v256h", "v512h"];
+
 /// A line of the trace, as far as it is of interest.
 struct Event<'a> {
     tick: u64,
@@ -89,6 +92,10 @@ fn event_of(line: &str) -> Option<Event<'_>> {
     let cpu = words.next()?.parse().ok()?;
     let name = words.nth(1)?;
     let values: BTreeMap<_, _> = words.filter_map(|word| word.split_once('=')).collect();
+    let mut numbers = NUMBERS.iter().filter_map(|name| values.get(name));
+    if !numbers.all(|number| number.parse::<u64>().is_ok()) {
+        return None;
+    }
     Some(Event { tick, cpu, at: values.get("at")?.parse().ok()?, name, values })
 }
 
@@ -255,9 +262,12 @@ mod tests {
 
     #[test]
     fn what_is_no_trace_is_refused() {
-        let error = |trace| workload(trace, SPEED).unwrap_err().to_string();
+        let error = |trace: &str| workload(trace, SPEED).unwrap_err().to_string();
         assert_eq!(error("# a trace\nnone"), "line 2 is none of a trace");
         assert_eq!(error("1 0 3 syscall fs=a"), "line 1 is none of a trace");
+        for (number, other) in [("end_at=6099", "end_at=x"), ("v512l=900", "v512h=-1")] {
+            assert_eq!(error(&TRACE.replace(number, other)), "line 5 is none of a trace");
+        }
         assert_eq!(error(""), "no thread in that trace uses 512-bit vectors");
     }
 }

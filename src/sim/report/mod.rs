@@ -222,8 +222,8 @@ fn numbers(comparison: &Comparison) -> String {
     format!(
         "<h2>Figures</h2>\n<p class=\"dim\">Modelled. Work is in CPUs at their best that would \
          take as long for it without AVX-512.</p>\n{}<h2>Clocks</h2>\n<p class=\"dim\">Modelled. \
-         Shares of the time in which cores were busy, in %; speed is lost to lower clocks, \
-         throttling and halts.</p>\n{}",
+         Licences are shares of the time in which cores were busy; speed is lost to lower clocks, \
+         throttling and halts. The last column is a number of cores, on average.</p>\n{}",
         table("", &RESULTS, &rows(&result)),
         table("", &CLOCKS, &rows(&clock))
     )
@@ -243,10 +243,10 @@ const RESULTS: [&str; 9] = [
 
 const CLOCKS: [&str; 6] = [
     "Policy",
-    "512-bit work on scalar cores",
-    "Scalar cores in L0 / L1 / L2",
-    "Their speed lost",
-    "AVX cores in L0 / L1 / L2",
+    "512-bit work on scalar cores, %",
+    "Scalar cores in L0 / L1 / L2, %",
+    "Their speed lost, %",
+    "AVX cores in L0 / L1 / L2, %",
     "Cores at a low clock",
 ];
 

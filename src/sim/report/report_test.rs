@@ -188,6 +188,15 @@ fn every_figure_says_that_it_is_modelled() {
     assert!(page.contains(">0.7500</text>") && page.contains("<td>0.7500</td>"));
 }
 
+#[test]
+fn cores_with_a_low_clock_are_no_share() {
+    let page = html(&comparison(&[2.0]));
+    assert!(page.contains("L1 / L2, %</th><th>Cores at a low clock</th>"), "{page}");
+    assert!(
+        page.contains("The last column is a number of cores") && page.contains("<td>1.50</td>")
+    );
+}
+
 /// The ratio of the first one to itself is certain.
 #[test]
 fn whiskers_are_as_long_as_the_table_says() {
