@@ -156,8 +156,7 @@ fn open_channels(
     group: &Group,
     topology: &Topology,
 ) -> Vec<Channel> {
-    let waits = group.steps.iter().any(|step| step.what == What::Wait);
-    let nr = match (waits, group.queue) {
+    let nr = match (group.has(&What::Wait), group.queue) {
         (false, _) => 0,
         (true, Queue::Shared) => 1,
         (true, Queue::Each) => group.nr_threads(topology),

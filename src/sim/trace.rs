@@ -73,15 +73,16 @@ fn group(number: usize, pieces: &[Piece], speed: Speed) -> String {
     text + "  \"done\",\n]\n"
 }
 
-/// Of a line, as far as they are there.
-const NUMBERS: [&str; 4] = ["at", "end_at", "v256h", "v512h"];
-
 /// A line of the trace, as far as it is of interest.
 struct Event<'a> {
     tick: u64,
     cpu: u32,
     /// The instructions that the CPU had executed by then.
     at: u64,
+    /// Of a run of vector instructions: the last one of it, and how many are heavy.
+    end_at: Option<u64>,
+    heavy_256: u64,
+    heavy_512: u64,
     name: &'a str,
     values: BTreeMap<&'a str, &'a str>,
 }
@@ -92,11 +93,17 @@ fn event_of(line: &str) -> Option<Event<'_>> {
     let cpu = words.next()?.parse().ok()?;
     let name = words.nth(1)?;
     let values: BTreeMap<_, _> = words.filter_map(|word| word.split_once('=')).collect();
-    let mut numbers = NUMBERS.iter().filter_map(|name| values.get(name));
-    if !numbers.all(|number| number.parse::<u64>().is_ok()) {
-        return None;
-    }
-    Some(Event { tick, cpu, at: values.get("at")?.parse().ok()?, name, values })
+    let number = |name| values.get(name).map(|number| number.parse::<u64>()).transpose().ok();
+    Some(Event {
+        tick,
+        cpu,
+        at: number("at")??,
+        end_at: number("end_at")?,
+        heavy_256: number("v256h")?.unwrap_or(0),
+        heavy_512: number("v512h")?.unwrap_or(0),
+        name,
+        values,
+    })
 }
 
 fn events_in(trace: &str) -> Result<Vec<Event<'_>>> {
@@ -144,9 +151,8 @@ impl<'a> Cpu<'a> {
                 pieces.into_iter().for_each(|pieces| pieces.push(Piece::Syscall));
             }
             "run" => {
-                let end = event.values.get("end_at").and_then(|end| end.parse().ok());
                 // The last instruction of a run belongs to it.
-                let end = end.map_or(event.at, |end: u64| end + 1);
+                let end = event.end_at.map_or(event.at, |end| end + 1);
                 self.work(kind_of(event, end.saturating_sub(event.at)), end, threads);
             }
             _ => {}
@@ -169,13 +175,10 @@ impl<'a> Cpu<'a> {
 /// Of a run of vector instructions, of which so many are executed. Light ones of 256 bits lower no
 /// clock.
 fn kind_of(run: &Event<'_>, instructions: u64) -> Kind {
-    let is_dense = |of: &str| {
-        let heavy: Option<u64> = run.values.get(of).and_then(|count| count.parse().ok());
-        heavy.unwrap_or(0) as f64 >= DENSE * instructions as f64
-    };
+    let is_dense = |heavy: u64| heavy as f64 >= DENSE * instructions as f64;
     match run.values.get("class").copied() {
-        Some("256h") if is_dense("v256h") => Kind::Heavy256,
-        Some("512h") if is_dense("v512h") => Kind::Heavy512,
+        Some("256h") if is_dense(run.heavy_256) => Kind::Heavy256,
+        Some("512h") if is_dense(run.heavy_512) => Kind::Heavy512,
         Some("512l" | "512h") => Kind::Light512,
         _ => Kind::Scalar,
     }

@@ -59,7 +59,9 @@ pub fn measure(
     );
     // Who waits for the others does nothing by itself.
     ensure!(
-        !groups.iter().any(|from| sends_to(from).any(|to| is_cause(from) != is_cause(&groups[to]))),
+        !groups
+            .iter()
+            .any(|from| from.sends_to().any(|to| is_cause(from) != is_cause(&groups[to]))),
         "in {name} groups that lower the clocks and others send to each other: {NEEDS}"
     );
     let left_alone = variant("alone", false, has_avx512, Vec::new());
@@ -94,13 +96,6 @@ pub fn measure(
         Ok(Sharing { policy: (*name).to_owned(), estimate_error, relative_of_causes, victims })
     };
     SHARED.iter().map(share).collect()
-}
-
-fn sends_to(group: &Group) -> impl Iterator<Item = usize> {
-    group.steps.iter().filter_map(|step| match step.what {
-        What::Send(to) => Some(to),
-        _ => None,
-    })
 }
 
 fn lowers_clocks(group: &Group, model: &Model, has_avx512: bool) -> bool {

@@ -226,18 +226,14 @@ impl Workload {
     /// For each group whether all that is sent to it comes from outside, however many wait: its
     /// requests, or those of a group of which that is true.
     pub fn open_groups(&self) -> Vec<bool> {
-        let waits = |of: &Group| of.steps.iter().any(|step| step.what == What::Wait);
+        let waits = |of: &Group| of.has(&What::Wait);
         let has_clients = |of: &Group| matches!(of.arrivals, Some(Arrivals::Clients(..)));
         let mut are_open: Vec<bool> =
             self.groups.iter().map(|group| waits(group) && !has_clients(group)).collect();
         loop {
             let senders = self.groups.iter().zip(&are_open).filter(|(_, is_open)| !**is_open);
-            let sent = senders.flat_map(|(group, _)| &group.steps);
-            let paced = sent.filter_map(|step| match step.what {
-                What::Send(to) if are_open.get(to) == Some(&true) => Some(to),
-                _ => None,
-            });
-            let paced: Vec<usize> = paced.collect();
+            let sent = senders.flat_map(|(group, _)| group.sends_to());
+            let paced: Vec<usize> = sent.filter(|to| are_open.get(*to) == Some(&true)).collect();
             if paced.is_empty() {
                 return are_open;
             }
@@ -253,6 +249,18 @@ impl Workload {
 }
 
 impl Group {
+    pub fn has(&self, what: &What) -> bool {
+        self.steps.iter().any(|step| step.what == *what)
+    }
+
+    /// The numbers of groups.
+    pub fn sends_to(&self) -> impl Iterator<Item = usize> {
+        self.steps.iter().filter_map(|step| match step.what {
+            What::Send(to) => Some(to),
+            _ => None,
+        })
+    }
+
     pub fn nr_threads(&self, topology: &Topology) -> usize {
         let times = match self.per {
             Per::Machine => 1,

@@ -177,7 +177,7 @@ impl Reader<'_> {
         for group in &groups {
             self.placed(0..0, reached(group, &groups))?;
         }
-        let is_counted = groups.iter().any(|group| has(group, &What::Done));
+        let is_counted = groups.iter().any(|group| group.has(&What::Done));
         let counted = ensured(
             is_counted,
             "no group has a step \"done\": add one where a request is done, for these are counted",
@@ -247,10 +247,6 @@ fn footprint(code_kib: Option<f64>, data_kib: Option<f64>) -> Result<Footprint> 
     Ok(footprint)
 }
 
-fn has(group: &Group, what: &What) -> bool {
-    group.steps.iter().any(|step| step.what == *what)
-}
-
 fn sensible(group: &Group) -> Result<()> {
     ensured((1..=THREADS_MAX).contains(&group.threads), "threads are 1 to 10000")?;
     ensured((1..=10_000).contains(&group.weight), "the weight is 1 to 10000")?;
@@ -263,14 +259,14 @@ fn sensible(group: &Group) -> Result<()> {
     )?;
     let takes_time = |step: &Step| !matches!(step.what, What::Send(_) | What::Done);
     ensured(group.steps.iter().any(takes_time), "no step takes any time")?;
-    let waits = has(group, &What::Wait);
+    let waits = group.has(&What::Wait);
     ensured(group.arrivals.is_none() || waits, "what arrives has a step \"wait\"")?;
     ensured(
         group.begin == Begin::First || !waits,
         "a group that waits begins with its first step: nothing is there to go on with",
     )?;
     let Some(Arrivals::OfCapacity(shares)) = &group.arrivals else { return Ok(()) };
-    ensured(has(group, &What::Done), "of_capacity needs a step \"done\"")?;
+    ensured(group.has(&What::Done), "of_capacity needs a step \"done\"")?;
     let takes_nothing =
         |(phase, share): (usize, &f64)| *share > 0.0 && group.work_of_request(phase) <= 0.0;
     ensured(
@@ -281,12 +277,9 @@ fn sensible(group: &Group) -> Result<()> {
 
 /// Nobody waits for what never comes, or is sent what it never takes.
 fn reached(group: &Group, all: &[Group]) -> Result<()> {
-    let waits = has(group, &What::Wait);
+    let waits = group.has(&What::Wait);
     let index = all.iter().position(|other| other.name == group.name);
-    let is_sent = all
-        .iter()
-        .flat_map(|other| &other.steps)
-        .any(|step| matches!(step.what, What::Send(to) if Some(to) == index));
+    let is_sent = all.iter().flat_map(Group::sends_to).any(|to| Some(to) == index);
     let comes = is_sent || group.arrivals.is_some();
     ensure!(!waits || comes, "group {:?} waits, but nothing is sent to it", group.name);
     ensure!(waits || !is_sent, "group {:?} is sent something, but never waits", group.name);

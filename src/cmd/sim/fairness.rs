@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::choice::Choice;
 use super::machine::ScaledMachine;
 use super::outcome_of;
+use super::run::ratio;
 use crate::cmd::{print, print_json};
 use crate::sim::unfairness::{self, Sharing};
 
@@ -58,8 +59,7 @@ fn table(report: &Report) -> Result<String> {
     writeln!(text, "{:>10} {:>10} {:>10} {:>10}", "causes", "victims", "unfairness", "error")?;
     for sharing in &report.shared {
         for victim in &sharing.victims {
-            let error =
-                sharing.estimate_error.map_or("-".to_owned(), |error| format!("{error:.4}"));
+            let error = ratio(sharing.estimate_error);
             writeln!(
                 text,
                 "{:>10.4} {:>10.4} {:>10.4} {error:>10}  {}: {}",

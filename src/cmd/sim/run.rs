@@ -252,7 +252,7 @@ fn write_groups(text: &mut String, outcome: &Outcome) -> Result<()> {
     Ok(())
 }
 
-fn ratio(ratio: Option<f64>) -> String {
+pub fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.4}"))
 }
 

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::choice::from_file;
 use super::jobs;
 use super::machine::Machine;
-use super::run::{check_report, command_line, variants, write_report};
+use super::run::{check_report, command_line, ratio, variants, write_report};
 use crate::cmd::{print, print_json};
 use crate::sim::outcome::Outcome;
 use crate::sim::report::{self, Made};
@@ -214,15 +214,12 @@ fn draw(common: &Common, nr: u16, nr_seeds: u16, chosen: &[String]) -> Result<()
 
 fn draws_table(workload: &str, nr: u16, policies: &[Spread]) -> Result<String> {
     let mut text = format!("{workload}: {nr} draws. All figures are modelled.\n");
-    let shown = |number: Option<f64>, digits: usize| {
-        number.map_or("-".to_owned(), |number| format!("{number:.digits$}"))
-    };
-    let high = |of: &[f64], digits| shown(sweep::percentile(of, 0.95), digits);
+    let high = |of: &[f64]| sweep::percentile(of, 0.95);
     writeln!(text, "{:>9} {:>9} {:>7} {:>7}", "median", "5 % below", "sigma", "changes")?;
     for it in policies {
-        let (sigma, changes) = (high(&it.sigma, 4), high(&it.role_changes_10s, 1));
-        let (median, p5, variant) = (shown(it.median, 4), shown(it.p5, 4), &it.variant);
-        writeln!(text, "{median:>9} {p5:>9} {sigma:>7} {changes:>7}  {variant}")?;
+        let [median, p5, sigma] = [it.median, it.p5, high(&it.sigma)].map(ratio);
+        let changes = high(&it.role_changes_10s).map_or("-".to_owned(), |nr| format!("{nr:.1}"));
+        writeln!(text, "{median:>9} {p5:>9} {sigma:>7} {changes:>7}  {}", it.variant)?;
     }
     Ok(text)
 }
