@@ -26,6 +26,16 @@ typedef long long s64;
 #define __always_inline inline __attribute__((__always_inline__))
 #endif
 
+/*
+ * The verifier goes once through what is global, and not again on each path that leads to it:
+ * many choices one after the other are more paths than it has patience for. Weak, for native
+ * code has it in several objects.
+ */
+#define __verified_once __attribute__((__weak__, __noinline__))
+#ifndef __arg_nonnull
+#define __arg_nonnull
+#endif
+
 enum avx_limits {
 	/* Time that a task may run before the next one gets its turn, when few wait. */
 	AVX_SLICE_MAX_NS = 20 * 1000 * 1000,

@@ -162,8 +162,9 @@ static __always_inline void average_share(struct avx_sizing *sizing,
 }
 
 /* What runs, and what AVX work may have of that, on average. */
-static __always_inline void follow_share(struct avx_sizing *sizing, const struct avx_policy *policy,
-					 const struct avx_demand *demand)
+__verified_once int follow_share(struct avx_sizing *sizing __arg_nonnull,
+				 const struct avx_policy *policy __arg_nonnull,
+				 const struct avx_demand *demand __arg_nonnull)
 {
 	u64 total = cpus_busy(demand->total_ns, demand->elapsed_ns);
 	u64 weight = weight_of_new(demand, RECENT_WINDOWS * policy->window_ns);
@@ -177,6 +178,7 @@ static __always_inline void follow_share(struct avx_sizing *sizing, const struct
 	average_share(sizing, policy, demand, fair_cpus(&avx, &other, known, demand->nr_cpus));
 	if (demand->avx.nr)
 		sizing->weight = mean_weight(&demand->avx, known);
+	return 0;
 }
 
 /* The nearest number of whole cores, and one at least; the last may have fewer CPUs. */
@@ -194,8 +196,8 @@ static __always_inline u64 nearest_cores(u64 cpus_busy, const struct avx_demand 
  * it fluctuates; so what is there has to be wrong by three quarters of a core, or a bit less,
  * for an average never comes to quite all CPUs. But what idles lately may be had as well.
  */
-static __always_inline u32 most_cpus(const struct avx_sizing *sizing,
-				     const struct avx_demand *demand)
+__verified_once u32 most_cpus(const struct avx_sizing *sizing __arg_nonnull,
+			      const struct avx_demand *demand __arg_nonnull)
 {
 	u64 core = at_least_one(demand->granule), slack = core * CPU_BUSY / 4 - CPU_BUSY / 64;
 	u64 least = nearest_cores(since(slack, sizing->fair), demand);
@@ -385,8 +387,9 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 }
 
 /* A regular look: how many CPUs are to be AVX cores from now on. */
-static __always_inline u32 size_avx_set(struct avx_sizing *sizing, const struct avx_policy *policy,
-					const struct avx_demand *demand)
+__verified_once u32 size_avx_set(struct avx_sizing *sizing __arg_nonnull,
+				 const struct avx_policy *policy __arg_nonnull,
+				 const struct avx_demand *demand __arg_nonnull)
 {
 	sizing->now += demand->elapsed_ns;
 	if (policy->avx_cores_for == SERVED_NOBODY) {

@@ -53,6 +53,12 @@ is_loaded_since() {
 	is_enabled && [ "$(loads)" -gt "$1" ]
 }
 
+# most_verified: how many instructions the kernel went through to verify that one of its programs
+# for which they were the most.
+most_verified() {
+	awk '/^verified_insns/ && $2 > most { most = $2 } END { print most }' "/proc/$scheduler/fdinfo/"*
+}
+
 # stop_scheduler: asks as ^C does. Until then the kernel must have used it, and
 # it has to end without an error: its status is in $status.
 stop_scheduler() {
