@@ -86,6 +86,7 @@ metrics! {
         queued_shared: "tasks queued where any allowed CPU takes them",
         queued_private: "tasks queued for the only CPU they may use",
         kept: "slices given again to the task that was running",
+        unshared: "tasks that went on at an idle core, for they shared theirs",
         overdue: "tasks queued at the longest wait instead of their weight's",
         rescues: "idle CPUs woken by the tick for a task that waited",
         avx_ns: "time that AVX tasks ran, in nanoseconds, over all CPUs",

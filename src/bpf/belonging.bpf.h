@@ -66,6 +66,14 @@ static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum av
 	return cpu;
 }
 
+/* @p leaves for @idle, or for a queue if that is negative: the kernel asks where to queue it. */
+static __always_inline void leave_for(s32 idle, const struct task_struct *p, struct cpu_ctx *cctx)
+{
+	cctx->sent_away = (u64)p;
+	cctx->sends_avx = cctx->runs_avx;
+	cctx->sent_to = idle;
+}
+
 /*
  * The same as belongs_elsewhere(), and @p leaves: the kernel queues it anew, even if
  * nobody else is here.
@@ -81,15 +89,32 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 	if (idle < 0 && !(is_avx && may_use_avx_core(p)))
 		return false;
 
-	cctx->sent_away = (u64)p;
-	cctx->sends_avx = is_avx;
-	cctx->sent_to = idle;
+	leave_for(idle, p, cctx);
 	cctx->runs_avx = false;
 	if (cctx->runs_avx2)
 		end_avx2(cctx);
 	if (is_avx && compensates)
 		let_clock_rise(scx_bpf_now());
 	tell_sent(p, is_avx ? ROLE_AVX : ROLE_SCALAR, idle);
+	return true;
+}
+
+/*
+ * @p would go on beside a busy sibling, and nobody waits for this CPU. If a core idles it
+ * leaves for that: one that never sleeps would not come to it otherwise.
+ */
+__noinline bool leaves_for_idle_core(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+	s32 idle;
+
+	if (cpus_per_core == 1 || !cctx || has_core_alone(cpu) || only_cpu_of(p) >= 0)
+		return false;
+	idle = pick_idle_core_instead(p, cctx->runs_avx);
+	if (idle < 0)
+		return false;
+	leave_for(idle, p, cctx);
+	stat_add(unshared, 1);
 	return true;
 }
 

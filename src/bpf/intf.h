@@ -129,7 +129,7 @@ struct avx_topology {
 enum avx_sizing_method {
 	SIZING_STATIC,	   /* avx_cpus of them */
 	SIZING_SHARE,	   /* the share that AVX work has of the CPU time */
-	SIZING_CONTROLLER, /* what AVX work needs in order not to wait */
+	SIZING_CONTROLLER, /* what AVX work needs, of time and of whole cores */
 	SIZING_LIST,	   /* those in avx_cpu_list */
 };
 
@@ -517,6 +517,7 @@ struct avx_cpu_stats {
 	u64 queued_shared;  /* tasks queued where any allowed CPU takes them */
 	u64 queued_private; /* tasks queued for the only CPU they may use */
 	u64 kept;	    /* slices given again to the task that was running */
+	u64 unshared;	    /* ... or not, for it goes to an idle core from one that it shared */
 	u64 overdue;	    /* tasks queued at the longest wait instead of their weight's */
 	u64 rescues;	    /* idle CPUs woken by the tick for a task that waited */
 	u64 avx_ns;	    /* time that AVX tasks ran, */

@@ -187,7 +187,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 only_cpu, idle;
 	u64 now;
 
-	if (classifies() && !(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
+	if (!(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
 		return;
 	tctx = lookup_task(p);
 	only_cpu = only_cpu_of(p);
@@ -339,7 +339,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		tctx = lookup_task(prev);
 
 	is_taken = take_next(cpu, cctx, prev, tctx);
-	if (tctx && !is_taken) {
+	if (tctx && !is_taken && !leaves_for_idle_core(prev, cpu)) {
 		run_on(prev, tctx, cctx);
 		set_misused(cctx, is_misuse(prev, cctx));
 		return;

@@ -232,6 +232,24 @@ __noinline s32 pick_idle_core_for(struct task_struct *p __arg_trusted, bool is_a
 }
 
 /*
+ * The same for who shares a core now: anywhere, for a cache that is cold costs less than half
+ * a core for good.
+ */
+__noinline s32 pick_idle_core_instead(struct task_struct *p __arg_trusted, bool is_avx)
+{
+	const struct cpumask *mask;
+	s32 cpu;
+
+	if (!nr_avx_cpus)
+		return scx_bpf_pick_idle_cpu(p->cpus_ptr, SCX_PICK_IDLE_CORE);
+	cpu = pick_idle_core_for(p, is_avx);
+	if (cpu >= 0 || nr_llcs == 1)
+		return cpu;
+	mask = allowed_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
+	return mask ? scx_bpf_pick_idle_cpu(mask, SCX_PICK_IDLE_CORE) : -ENOENT;
+}
+
+/*
  * An idle CPU for @p, which comes from @prev if that suits it, and is negative if it does
  * not: one of a core on which nothing runs; or else @prev, one of the right kind, or any.
  */

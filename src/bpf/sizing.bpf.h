@@ -30,6 +30,10 @@
  * another one. What others may have they get after the shortest dwell time; what idles
  * for a while may be had beyond any share.
  *
+ * Siblings that both run get little more than half of what each would get alone. So where CPUs
+ * idle AVX work is given as many as let it have cores to itself in the measure in which the
+ * machine has: all of it while there is a core for everybody, and less the more CPUs are busy.
+ *
  * The first AVX core is not sized but given, to whoever runs AVX work; who hears
  * of it before does not wait for the next look: see first_need(). On a machine of several
  * nodes each one where AVX work begins has an AVX core of its own while as many CPUs idle
@@ -231,6 +235,23 @@ static __always_inline u32 one_for_each_node(const struct avx_sizing *sizing,
 	return round_up_to_cores(cpus, demand);
 }
 
+/*
+ * As many as let so much AVX work (CPU_BUSY) have cores to itself in the measure in which the
+ * machine has, as far as they idle; or 0 if there is none, no core idles, or none has siblings.
+ */
+__verified_once u32 cpus_to_be_apart(u64 avx, const struct avx_sizing *sizing __arg_nonnull,
+				     const struct avx_demand *demand __arg_nonnull)
+{
+	u64 core = at_least_one(demand->granule), whole = (u64)demand->nr_cpus * CPU_BUSY;
+	u64 idle = since(sizing->total, whole) / (core * CPU_BUSY);
+	u64 stretch = whole * AVX_WHOLE / at_least_one(sizing->total);
+	u64 wanted = avx * at_most(stretch, core * AVX_WHOLE) / AVX_WHOLE;
+
+	if (core == 1 || !idle || !avx)
+		return 0;
+	return at_most(nearest_cores(wanted, demand), sizing->nr_avx + idle * core);
+}
+
 /* What would do if demand were always @peak, and @most may be had. */
 static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
 				      const struct avx_policy *policy,
@@ -238,6 +259,7 @@ static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
 {
 	u32 enough = round_up_to_cores(cpus_for(peak, policy->shrink_fill), demand);
 
+	enough = at_least(enough, cpus_to_be_apart(peak, sizing, demand));
 	if (enough)
 		enough = at_least(enough, sizing->for_nodes);
 	return at_most(enough, most);
@@ -343,12 +365,15 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 {
 	u64 sample = cpus_busy(demand->avx_ns + demand->wait_ns, demand->elapsed_ns);
 	u64 weight = weight_of_new(demand, policy->window_ns), dwell_ns;
-	u32 nr_avx = sizing->nr_avx, most, enough;
+	u32 nr_avx = sizing->nr_avx, apart, most, enough;
 
 	sizing->demand = moving_average(sizing->demand, sample, weight);
+	sizing->avx =
+		moving_average(sizing->avx, cpus_busy(demand->avx_ns, demand->elapsed_ns), weight);
 	follow_share(sizing, policy, demand);
 	most = most_cpus(sizing, demand);
 	sizing->for_nodes = one_for_each_node(sizing, demand);
+	apart = cpus_to_be_apart(sizing->avx, sizing, demand);
 	/* Of the least work there is some: the last core goes when there is none. */
 	sample = is_idle(demand) ? 0 : at_least_one(sample);
 	sizing->peak = at_least(sizing->peak, sample);
@@ -372,6 +397,11 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 		regret(sizing);
 		return grow_to(sizing, larger);
 	}
+	if (sample && nr_avx < apart) {
+		regret(sizing);
+		sizing->by_idle = true;
+		return grow_to(sizing, apart);
+	}
 	/* Nobody waits for what others may have, and what they get is no regret. */
 	dwell_ns = nr_avx > most ? policy->shrink_dwell_ns : patience(sizing, policy);
 	if (sizing->now - sizing->needed_at < dwell_ns)
@@ -380,6 +410,7 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	sizing->peak = at_least(sizing->peak, sample);
 	enough = enough_for(sizing->peak, sizing, policy, demand, most);
 	sizing->demand = at_most(sizing->demand, sizing->peak);
+	sizing->avx = at_most(sizing->avx, sizing->peak);
 	sizing->needed_at = sizing->now;
 	sizing->shrunk_at = nr_avx > most ? 0 : sizing->now;
 	sizing->peak = 0;

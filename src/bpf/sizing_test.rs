@@ -671,6 +671,39 @@ fn the_published_method_takes_more_cores_of_a_machine_that_is_not_full() {
     assert!(ours.mean_wait_us() < 200.0, "{ours:?}");
 }
 
+/// So many threads with nothing but wide work and so many without any, on so many cores of this
+/// kind: how large the set is after two seconds, and how often it changes in the next ten.
+fn beside(policy: avx_policy, granule: u32, wide: usize, scalar: usize) -> (u32, u32) {
+    const FOREVER: u64 = 100 * SECOND;
+    let mut machine = Machine::new(policy, 20, granule);
+    machine.threads(scalar, FOREVER, STEP);
+    machine.threads(scalar + wide, STEP, FOREVER);
+    machine.run(2 * SECOND);
+    let size = machine.sizing.nr_avx;
+    (size, machine.run(10 * SECOND).changes)
+}
+
+#[test]
+fn avx_work_has_cores_to_itself_while_there_are_some() {
+    let standard = || policy::standard();
+    let sizes = [1, 2, 3, 5, 9, 10, 15, 20].map(|wide| beside(standard(), 2, wide, 0));
+    assert_eq!(sizes, [2, 4, 6, 10, 18, 20, 20, 20].map(|size| (size, 0)));
+    // While there is a core for everybody that does not depend on others, and then it is less.
+    let sizes = [0, 6, 10, 14, 16].map(|scalar| beside(standard(), 2, 4, scalar));
+    assert_eq!(sizes, [8, 8, 6, 4, 4].map(|size| (size, 0)));
+    let without_siblings = [1, 3, 8].map(|wide| beside(standard(), 1, wide, 0));
+    assert_eq!(without_siblings, [1, 3, 8].map(|size| (size, 0)));
+}
+
+#[test]
+fn cores_that_avx_work_has_to_itself_are_not_given_back() {
+    let fuller = policy_with(|policy| {
+        policy.grow_fill = 1000;
+        policy.shrink_fill = 900;
+    });
+    assert_eq!(beside(fuller, 2, 3, 2), (6, 0));
+}
+
 #[test]
 fn where_nobody_is_served_there_are_no_avx_cores() {
     for sizing in [

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::engine::Engine;
-use super::engine_test::machine;
+use super::engine_test::{machine, mask};
 use super::hardware::Steady;
-use super::kernel::{MASK_WORDS, Task};
+use super::kernel::Task;
 use super::model::Kind;
 use super::program::{Program, Step};
 use crate::bpf::intf::{
@@ -86,12 +86,6 @@ fn weight(nice: i32) -> u32 {
         5 => 33,
         _ => panic!("what nice {nice} weighs is not known here"),
     }
-}
-
-fn mask(cpus: u64) -> [u64; MASK_WORDS] {
-    let mut words = [0; MASK_WORDS];
-    words[0] = cpus;
-    words
 }
 
 /// What a realtime thread does from `now` on, and when: it takes its CPU, or asks for something.

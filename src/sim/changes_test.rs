@@ -2,7 +2,7 @@
 //! What comes from outside while programs run, and what the scheduler makes of it.
 
 use super::engine::Engine;
-use super::engine_test::{forever, in_force, machine};
+use super::engine_test::{forever, in_force, machine, mask};
 use super::hardware::Steady;
 use super::kernel::{MASK_WORDS, Task};
 use super::model::Kind;
@@ -68,9 +68,7 @@ fn shares_of(engine: &mut Engine<Steady>, tasks: &[Task], ns: u64) -> Vec<f64> {
 }
 
 fn only(cpu: u32) -> [u64; MASK_WORDS] {
-    let mut words = [0; MASK_WORDS];
-    words[0] = 1 << cpu;
-    words
+    mask(1 << cpu)
 }
 
 #[test]
@@ -268,9 +266,7 @@ fn avx_work_is_not_left_beside_an_avx_core_that_is_not_for_it() {
     let turns = ["sizing=static", "avx-cpus=2", "only-where-it-pays=off"];
     let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &turns);
     let task = engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
-    let mut cpus = [0; MASK_WORDS];
-    cpus[0] = 0b1001;
-    engine.allow(task, &cpus);
+    engine.allow(task, &mask(0b1001));
     engine.run_for(100 * MS).unwrap();
     engine.take_cpu(3, 10 * SECOND);
     let before = engine.work_done(task, Kind::Heavy512);

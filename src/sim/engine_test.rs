@@ -142,10 +142,15 @@ fn no_cpu_idles_while_somebody_waits_at_another_cache() {
     assert!(busy > 1.98, "{busy} of 2 CPUs were busy");
 }
 
-fn confine(engine: &mut Engine<Steady>, tasks: &[Task], cpus: u64) {
+/// These of the first 64 CPUs.
+pub fn mask(cpus: u64) -> [u64; MASK_WORDS] {
     let mut words = [0; MASK_WORDS];
     words[0] = cpus;
-    tasks.iter().for_each(|task| engine.kernel_mut().allow(*task, &words, false));
+    words
+}
+
+pub fn confine(engine: &mut Engine<Steady>, tasks: &[Task], cpus: u64) {
+    tasks.iter().for_each(|task| engine.kernel_mut().allow(*task, &mask(cpus), false));
 }
 
 /// How long one of them waits at most, in the next so many milliseconds.

@@ -182,6 +182,15 @@ fn bursts_are_kept_from_who_is_beside_them() {
     assert!(shares[0] < 0.05 && shares[1] > 0.5, "{shares:?}");
 }
 
+/// A sibling takes more than a low clock does.
+#[test]
+fn few_threads_do_not_share_cores_beside_others_that_idle() {
+    let [alone, default] = ["alone", "default"].map(|it| outcome(&named("few", 3), &of(it)));
+    let relative = |group: usize| default.groups[group].work / alone.groups[group].work;
+    assert!(relative(0) > 0.99 && relative(1) > 0.99, "{} {}", relative(0), relative(1));
+    assert_eq!(default.avx_cores, 8);
+}
+
 /// A thread with an AVX-512 instruction in each round goes to the AVX core, and back.
 #[test]
 fn threads_that_yield_migrate_twice_in_a_round() {

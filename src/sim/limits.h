@@ -85,13 +85,18 @@ static u64 ns_to_none(const struct avx_policy *policy, u64 patience_ns, u32 nr_c
 	return ns_to_give_back(policy, patience_ns);
 }
 
-/* As many as are used to the share that the policy wants if each AVX task has a CPU to itself. */
+/*
+ * As many as are used to the share that the policy wants if each AVX task has a CPU to itself, or
+ * as are a core for each.
+ */
 static u32 most_for(u64 nr_tasks, const struct avx_policy *policy, const struct avx_demand *shape)
 {
 	u64 fill = at_most(policy->grow_fill, policy->shrink_fill);
 	u64 for_nodes = nr_nodes > 1 ? (u64)nr_nodes * shape->granule : 0;
 
-	return round_up_to_cores(at_least(cpus_for(nr_tasks * CPU_BUSY, fill), for_nodes), shape);
+	u64 cpus = at_least(cpus_for(nr_tasks * CPU_BUSY, fill), nr_tasks * shape->granule);
+
+	return round_up_to_cores(at_least(cpus, for_nodes), shape);
 }
 
 /* AVX tasks wait that could use each AVX core, and each CPU is there for one. */

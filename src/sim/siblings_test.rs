@@ -2,12 +2,12 @@
 //! Who gets a core of its own while there are AVX cores, and where it goes when it is done there.
 
 use super::engine::{COSTS, Engine};
-use super::engine_test::{forever, in_force, machine};
+use super::engine_test::{confine, forever, in_force, machine};
 use super::hardware::Steady;
 use super::kernel::{Kernel, Task};
 use super::model::Kind;
 use super::program::Step;
-use crate::bpf::intf::{avx_tier_AVX_TIER_TRAP, avx_topology};
+use crate::bpf::intf::{avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_topology};
 use crate::processors::UNKNOWN_CLOCKS;
 
 const US: u64 = 1000;
@@ -21,6 +21,10 @@ fn machine_with_siblings(nr_cores: u32) -> Engine<Steady> {
 }
 
 fn machine_with_siblings_and(nr_cores: u32, turns: &[&str]) -> Engine<Steady> {
+    machine_of_tier(avx_tier_AVX_TIER_TRAP, nr_cores, turns)
+}
+
+fn machine_of_tier(tier: avx_tier, nr_cores: u32, turns: &[&str]) -> Engine<Steady> {
     let place = |cpu| avx_topology {
         core: cpu % nr_cores,
         llc: 0,
@@ -34,8 +38,7 @@ fn machine_with_siblings_and(nr_cores: u32, turns: &[&str]) -> Engine<Steady> {
     let places: Vec<_> = (0..2 * nr_cores).map(place).collect();
     let mut settings = vec!["sizing=static", "avx-cpus=2", "only-where-it-pays=off"];
     settings.extend(turns);
-    let kernel =
-        Kernel::boot(&places, &UNKNOWN_CLOCKS, avx_tier_AVX_TIER_TRAP, &in_force(&settings));
+    let kernel = Kernel::boot(&places, &UNKNOWN_CLOCKS, tier, &in_force(&settings));
     Engine::new(kernel.unwrap(), Steady, COSTS)
 }
 
@@ -224,4 +227,64 @@ fn who_shares_an_avx_core_leaves_it_for_half_of_another() {
     assert_eq!((busy(&engine).len(), on_avx(&engine)), (8, 2));
     engine.run_for(SECOND).unwrap();
     assert_eq!((busy(&engine).len(), on_avx(&engine)), (6, 1), "{:?}", busy(&engine));
+}
+
+/// Two that never sleep are confined to the CPUs of one of four cores for a while: on which cores
+/// they are before, and after they may use these CPUs.
+fn cores_when_confined_no_more(
+    engine: &mut Engine<Steady>,
+    work: Kind,
+    core: u32,
+    cpus: u64,
+) -> [Vec<u32>; 2] {
+    let tasks = [(); 2].map(|_| engine.spawn(forever(&[Step::Work(work, 1e9)]), 100));
+    [1 << core | 1 << (core + 4), cpus].map(|cpus| {
+        confine(engine, &tasks, cpus);
+        engine.run_for(500 * MS).unwrap();
+        tasks.map(|task| engine.kernel().cpu_of(task) % 4).to_vec()
+    })
+}
+
+/// Nobody wakes up, who would look for a core; and whatever the scheduler is told to do.
+#[test]
+fn who_shares_a_core_goes_to_one_that_idles() {
+    let (observe, trap) = (avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP);
+    let ways: [(avx_tier, &[&str], Kind); 6] = [
+        (observe, &[], Kind::Heavy512),
+        (trap, &["avx-cores-for=nobody"], Kind::Scalar),
+        (trap, &[], Kind::Scalar),
+        (trap, &["lend-idle-cores=off"], Kind::Scalar),
+        (trap, &["sizing=list", "avx-cpu-list=2,3,6,7"], Kind::Heavy512),
+        (trap, &["sizing=controller"], Kind::Heavy512),
+    ];
+    for (tier, turns, work) in ways {
+        let mut engine = machine_of_tier(tier, 4, turns);
+        let [before, after] = cores_when_confined_no_more(&mut engine, work, 3, 0b1111_1111);
+        assert_eq!(before, [3, 3], "{turns:?}");
+        assert_ne!(after[0], after[1], "{tier} {turns:?}");
+        // There they stay, and no CPU is kept for who did not come.
+        let moves = engine.moves();
+        engine.run_for(SECOND).unwrap();
+        assert_eq!(engine.moves(), moves, "{tier} {turns:?}");
+        for _ in 0..8 {
+            engine.spawn(forever(&[Step::Work(Kind::Scalar, 1e9)]), 100);
+        }
+        engine.run_for(100 * MS).unwrap();
+        assert_eq!(busy(&engine).len(), 8, "{tier} {turns:?}");
+    }
+}
+
+/// Not to a core that it may not use, nor to half of one.
+#[test]
+fn who_finds_no_better_core_stays() {
+    let mut engine = machine_with_siblings_and(4, &["avx-cores-for=nobody"]);
+    let [_, after] = cores_when_confined_no_more(&mut engine, Kind::Scalar, 1, 0b11_0011);
+    assert!(after.contains(&0) && after.contains(&1), "{after:?}");
+    for _ in 0..3 {
+        engine.spawn(forever(&[Step::Work(Kind::Scalar, 1e9)]), 100);
+    }
+    engine.run_for(500 * MS).unwrap();
+    let moves = engine.moves();
+    engine.run_for(SECOND).unwrap();
+    assert_eq!((engine.moves(), busy(&engine).len()), (moves, 5));
 }

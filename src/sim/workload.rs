@@ -15,11 +15,12 @@ use super::model::{Kind, Licence, Model};
 use super::workload_file;
 
 /// Those that come with the program, by name.
-const OWN: [(&str, &str); 17] = [
+const OWN: [(&str, &str); 18] = [
     ("fair-build", include_str!("workloads/fair-build.toml")),
     ("fair-compute", include_str!("workloads/fair-compute.toml")),
     ("fair-pipeline", include_str!("workloads/fair-pipeline.toml")),
     ("fair-server", include_str!("workloads/fair-server.toml")),
+    ("few", include_str!("workloads/few.toml")),
     ("nginx", include_str!("workloads/nginx.toml")),
     ("nginx-low", include_str!("workloads/nginx-low.toml")),
     ("nginx-recorded", include_str!("workloads/nginx-recorded.toml")),

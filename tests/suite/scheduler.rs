@@ -49,6 +49,11 @@ pub const TESTS: &[Test] = &[
         body: no_cpu_idles_beside_waiting_work,
     },
     Test {
+        name: "scheduler::who_shares_a_core_goes_to_one_that_idles",
+        budget_s: 90,
+        body: who_shares_a_core_goes_to_one_that_idles,
+    },
+    Test {
         name: "scheduler::no_cache_is_slower_than_another",
         budget_s: 90,
         body: no_cache_is_slower_than_another,
@@ -224,6 +229,28 @@ fn no_cpu_idles_beside_waiting_work() -> Result<()> {
     for time in &ran {
         ensure!((time / mean - 1.0).abs() < 0.2, "unequal shares: {ran:?}");
     }
+    Ok(())
+}
+
+/// Two loops on the threads of one of two cores, and then wherever they like: nobody wakes up, who
+/// would look for an idle core.
+fn who_shares_a_core_goes_to_one_that_idles() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::topology(1, 2, 2).counted_time(4), Flavour::Stock)?
+        .command(&script(
+            "start_scheduler
+             busy_loops 2
+             for pid in $loops; do taskset -p 3 $pid >/dev/null; done
+             cores() { for pid in $loops; do echo $(($(cut -d ' ' -f 39 /proc/$pid/stat) / 2)); done; }
+             sleep 1
+             echo $(cores)
+             for pid in $loops; do taskset -p f $pid >/dev/null; done
+             are_apart() { [ $(cores | sort -u | wc -l) = 2 ]; }
+             wait_until 10 are_apart || fail they share core $(cores)
+             stop_scheduler",
+        ))
+        .limit(400)
+        .boot()?;
+    ensure_eq!(outcome.stdout(0)?, "0 0\n");
     Ok(())
 }
 

@@ -52,6 +52,12 @@ pub const BENCHES: &[Bench] = &[
         measure: || ratio(&["run", "x264"], "default", "alone", "/work"),
     },
     Bench {
+        name: "sim.few_ratio",
+        unit: "of left alone, modelled",
+        bar: Bar::AtLeast(0.99),
+        measure: || ratio(&["run", "few"], "default", "alone", "/work"),
+    },
+    Bench {
         name: "sim.yield_first_2s",
         unit: "of left alone, in 2 s from half a second on, modelled",
         bar: Bar::Any,
@@ -452,11 +458,12 @@ const FULL_LOAD: [&str; 6] =
 /// All others that there are, but for one: a round of yield is what a move costs, and has figures of
 /// its own. What arrives for nginx-low, and for two groups of tenants, is done under any policy, and
 /// counts by how soon.
-const OTHER_LOAD: [&str; 10] = [
+const OTHER_LOAD: [&str; 11] = [
     "fair-build",
     "fair-compute",
     "fair-pipeline",
     "fair-server",
+    "few",
     "nginx-low",
     "primes-1-100",
     "primes-50-50",

@@ -94,7 +94,8 @@ pub static KNOBS: &[Knob] = &[
         sizing,
         Choice(&["static", "share", "controller", "list"]),
         "how many AVX cores: avx-cpus of them; the share of the CPU time that AVX work has; \
-         what AVX work needs in order not to wait; or those in avx-cpu-list"
+         what AVX work needs not to wait, nor to share cores beside idle ones; or those in \
+         avx-cpu-list"
     ),
     knob!("avx-cpus", avx_cpus, Count(0..=8192), "CPUs that are AVX cores, with sizing=static"),
     Knob {
