@@ -13,8 +13,9 @@
  * the private queue of that CPU. All are sorted by the time at which a task is due, a time
  * on the wall, so a CPU compares the first of each that it may run, and takes what is due
  * first: if others decided, two could wait for each other. An AVX core gives AVX work a
- * head start; a scalar CPU takes AVX work only if it has been due for very long, as when
- * the last AVX core that a task may use is none any more.
+ * head start, or other work where AVX work has more than its share; a scalar CPU takes AVX
+ * work only if it has been due for very long, as when the last AVX core that a task may use
+ * is none any more.
  *
  * A CPU that would be idle takes what waits for any cache. One that is not looks at one
  * other cache each time, all in turn, and takes what has been due there for a while: so
@@ -85,10 +86,13 @@ static __always_inline bool is_somebody(s64 due_in)
 	return due_in < NOBODY_DUE;
 }
 
-/* Work that belongs elsewhere has to be due for so long to be treated alike. */
-static __always_inline s64 yielding(s64 due_in, u64 penalty_ns)
+/*
+ * Work that belongs elsewhere has to be due for so long to be treated alike, or so much less
+ * if that is negative. Nobody remains nobody.
+ */
+static __always_inline s64 yielding(s64 due_in, s64 penalty_ns)
 {
-	return due_in + (s64)penalty_ns;
+	return is_somebody(due_in) ? due_in + penalty_ns : due_in;
 }
 
 /* ... or does not contend at all before. */

@@ -30,6 +30,11 @@
  * another one. What others may have they get after the shortest dwell time; what idles
  * for a while may be had beyond any share.
  *
+ * A share is seldom a number of whole cores, and what others want comes and goes sooner than
+ * the set can follow. So where AVX work has more than its share just now it is other work that
+ * is preferred on AVX cores. Else a server that others leave hardly enough CPUs waits for long
+ * beside programs that never wait.
+ *
  * Siblings that both run get little more than half of what each would get alone. So where CPUs
  * idle AVX work is given as many as let it have cores to itself in the measure in which the
  * machine has: all of it while there is a core for everybody, and less the more CPUs are busy.
@@ -80,7 +85,8 @@ struct avx_sizing {
 	u64 weight;    /* what AVX tasks counted for that waited the last time, or 0 */
 	u32 nr_avx;    /* CPUs that are AVX cores */
 	u32 for_nodes; /* ... that are to be there for each node to have some, or 0 */
-	u32 by_idle;   /* whether it grew the last time because CPUs idled */
+	u32 by_idle;   /* whether it grew the last time because CPUs idled, */
+	u32 has_more;  /* ... and whether AVX work has more than its share now */
 };
 
 /* So much time in so much time. */
@@ -165,6 +171,9 @@ static __always_inline void average_share(struct avx_sizing *sizing,
 	}
 }
 
+/* What AVX work may have beyond its share: how many others wait is chance, to some degree. */
+#define SHARE_SLACK (CPU_BUSY / 4)
+
 /* What runs, and what AVX work may have of that, on average. */
 __verified_once int follow_share(struct avx_sizing *sizing __arg_nonnull,
 				 const struct avx_policy *policy __arg_nonnull,
@@ -175,11 +184,13 @@ __verified_once int follow_share(struct avx_sizing *sizing __arg_nonnull,
 	struct avx_claim avx = { demand->avx, cpus_busy(demand->avx_ns, demand->elapsed_ns) };
 	struct avx_claim other = { demand->other, total - at_most(avx.running, total) };
 	u64 known = sizing->weight ? sizing->weight : AVX_WEIGHT_NORMAL;
+	u64 fair = fair_cpus(&avx, &other, known, demand->nr_cpus);
 
 	if (!sizing->total)
 		sizing->total = (u64)demand->nr_cpus * CPU_BUSY;
 	sizing->total = at_least_one(moving_average(sizing->total, total, weight));
-	average_share(sizing, policy, demand, fair_cpus(&avx, &other, known, demand->nr_cpus));
+	average_share(sizing, policy, demand, fair);
+	sizing->has_more = sizing->avx > fair + SHARE_SLACK;
 	if (demand->avx.nr)
 		sizing->weight = mean_weight(&demand->avx, known);
 	return 0;
@@ -423,6 +434,7 @@ __verified_once u32 size_avx_set(struct avx_sizing *sizing __arg_nonnull,
 				 const struct avx_demand *demand __arg_nonnull)
 {
 	sizing->now += demand->elapsed_ns;
+	sizing->has_more = false;
 	if (policy->avx_cores_for == SERVED_NOBODY) {
 		sizing->nr_avx = 0;
 		return 0;
@@ -440,6 +452,15 @@ __verified_once u32 size_avx_set(struct avx_sizing *sizing __arg_nonnull,
 		sizing->nr_avx = size_by_demand(sizing, policy, demand);
 	}
 	return sizing->nr_avx;
+}
+
+/* By how much other work yields to AVX work on AVX cores: where that has more it is preferred. */
+static __always_inline s64 penalty_of_others(const struct avx_sizing *sizing,
+					     const struct avx_policy *policy)
+{
+	s64 penalty_ns = policy->scalar_penalty_ns;
+
+	return sizing->has_more ? -penalty_ns : penalty_ns;
 }
 
 /* Why the next CPU gets @role, while so many are AVX cores. */

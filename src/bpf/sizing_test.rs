@@ -58,6 +58,7 @@ struct Sizing {
     nr_avx: u32,
     for_nodes: u32,
     by_idle: u32,
+    has_more: u32,
 }
 
 mod native {
@@ -477,6 +478,35 @@ fn share_after(
         avx_size_avx_set(sizing, policy, &demand);
     }
     sizing.fair as f64 / f64::from(1 << 20)
+}
+
+/// Eight of twenty CPUs are more than a share if others wait, but not by much if only one does.
+#[test]
+fn avx_work_has_more_than_its_share_where_only_others_wait() {
+    let has_more = |policy: &avx_policy, avx, others| {
+        let mut sizing = Sizing { nr_avx: 8, ..Sizing::default() };
+        let demand = Demand {
+            elapsed_ns: LOOK,
+            total_ns: 20 * LOOK,
+            avx_ns: 8 * LOOK,
+            avx: Waiting { nr: avx, weight: 100 * avx },
+            other: Waiting { nr: others, weight: 100 * others },
+            nr_cpus: 20,
+            granule: 2,
+            ..Demand::default()
+        };
+        for _ in 0..50 {
+            avx_size_avx_set(&mut sizing, policy, &demand);
+        }
+        sizing.has_more
+    };
+    let standard = policy::standard();
+    for (avx, others, expected) in [(0, 0, 0), (0, 3, 1), (2, 3, 0), (4, 0, 0), (6, 24, 1)] {
+        assert_eq!(has_more(&standard, avx, others), expected, "{avx} {others}");
+    }
+    // How many there are is for the operator to know, and what for.
+    let fixed = policy_with(|policy| policy.sizing = intf::avx_sizing_method_SIZING_STATIC.into());
+    assert_eq!(has_more(&fixed, 0, 3), 0);
 }
 
 /// In the first half second some AVX tasks count for others.

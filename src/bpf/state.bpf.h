@@ -213,6 +213,7 @@ static void set_misused(struct cpu_ctx *cctx, bool is_misused)
  */
 u64 licence_hold_ns;
 u64 avx_slice_ns = AVX_SLICE_MAX_NS;
+s64 scalar_penalty_ns;
 u64 lend_idle_cores;
 /* Of the time of all CPUs, what other than AVX work took lately (1/1024). */
 u64 others_share;

@@ -309,7 +309,7 @@ static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *c
 		avx = head_due_in(avx_queue(cctx->avx_llc), cpu, now);
 		/* What runs there goes on by its own right: turns that end early cost caches. */
 		if (cctx->role == ROLE_AVX)
-			shared = yielding(shared, policy->scalar_penalty_ns);
+			shared = yielding(shared, scalar_penalty_ns);
 		else
 			avx = stranded(avx, policy->stranded_ns);
 	}

@@ -191,6 +191,17 @@ fn few_threads_do_not_share_cores_beside_others_that_idle() {
     assert_eq!(default.avx_cores, 8);
 }
 
+/// Whatever AVX work has beyond its share it has from those who answer requests.
+#[test]
+fn a_server_does_not_wait_beside_an_encoder_that_never_does() {
+    let [alone, default] = ["alone", "default"].map(|it| outcome(&named("x264-low", 4), &of(it)));
+    let unfinished = |of: &Outcome| of.groups[0].unfinished.unwrap();
+    let encoded = |of: &Outcome| of.groups[1].work;
+    // 14 of them run at a time. The encoder would have all of 6 CPUs.
+    assert!(unfinished(&default) < unfinished(&alone), "{}", unfinished(&default));
+    assert!(encoded(&default) > 0.95 * encoded(&alone), "{}", encoded(&default));
+}
+
 /// A thread with an AVX-512 instruction in each round goes to the AVX core, and back.
 #[test]
 fn threads_that_yield_migrate_twice_in_a_round() {

@@ -15,7 +15,7 @@ use super::model::{Kind, Licence, Model};
 use super::workload_file;
 
 /// Those that come with the program, by name.
-const OWN: [(&str, &str); 18] = [
+const OWN: [(&str, &str); 19] = [
     ("fair-build", include_str!("workloads/fair-build.toml")),
     ("fair-compute", include_str!("workloads/fair-compute.toml")),
     ("fair-pipeline", include_str!("workloads/fair-pipeline.toml")),
@@ -29,6 +29,7 @@ const OWN: [(&str, &str); 18] = [
     ("steps", include_str!("workloads/steps.toml")),
     ("tenants", include_str!("workloads/tenants.toml")),
     ("x264", include_str!("workloads/x264.toml")),
+    ("x264-low", include_str!("workloads/x264-low.toml")),
     ("x264-nginx", include_str!("workloads/x264-nginx.toml")),
     ("x265-build", include_str!("workloads/x265-build.toml")),
     ("x265-nginx", include_str!("workloads/x265-nginx.toml")),

@@ -58,6 +58,12 @@ pub const BENCHES: &[Bench] = &[
         measure: || ratio(&["run", "few"], "default", "alone", "/work"),
     },
     Bench {
+        name: "sim.x264_low_ratio",
+        unit: "of left alone, how soon requests are done, modelled",
+        bar: Bar::AtLeast(1.0),
+        measure: || ratio(&["run", "x264-low"], "alone", "default", "/groups/0/unfinished"),
+    },
+    Bench {
         name: "sim.yield_first_2s",
         unit: "of left alone, in 2 s from half a second on, modelled",
         bar: Bar::Any,
@@ -458,7 +464,7 @@ const FULL_LOAD: [&str; 6] =
 /// All others that there are, but for one: a round of yield is what a move costs, and has figures of
 /// its own. What arrives for nginx-low, and for two groups of tenants, is done under any policy, and
 /// counts by how soon.
-const OTHER_LOAD: [&str; 11] = [
+const OTHER_LOAD: [&str; 12] = [
     "fair-build",
     "fair-compute",
     "fair-pipeline",
@@ -469,6 +475,7 @@ const OTHER_LOAD: [&str; 11] = [
     "primes-50-50",
     "steps",
     "tenants",
+    "x264-low",
     "x265-build",
 ];
 

@@ -156,7 +156,8 @@ pub static KNOBS: &[Knob] = &[
         "scalar-penalty",
         scalar_penalty_ns,
         Time(0..=S),
-        "how long other work must have been due to be treated like AVX work on an AVX core"
+        "how long other work must have been due to be treated like AVX work on an AVX core; where \
+         AVX work has more than its share, with sizing=controller, it is AVX work that must"
     ),
     knob!(
         "stranded",
