@@ -38,7 +38,7 @@ RIG := cargo test --release --locked --quiet --test rig --
 # libFuzzer around the simulator, and what its inputs are made of.
 FUZZ_SECONDS ?= 3600
 FUZZ_CLANG ?= clang-19
-FUZZER := target/release/examples/fuzz
+FUZZER := $(or $(CARGO_TARGET_DIR),target)/release/examples/fuzz
 FUZZ_FLAGS := -max_len=650 -artifact_prefix=target/fuzz/
 CORPUS := tests/fuzz/corpus
 
