@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who runs on a CPU that is not of its kind, and how it leaves: what is found out when
- * its turn ends is noted for the kernel's next question, where to queue it.
+ * Who runs on a CPU that is not of its kind, or on a core that it shares, and how it leaves:
+ * what is found out when its turn ends is noted for the kernel's next question, where to queue it.
  */
 #ifndef AVXSPEC_BELONGING_BPF_H
 #define AVXSPEC_BELONGING_BPF_H
@@ -99,18 +99,37 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 	return true;
 }
 
+/* The idle core for which @p would leave: in another cache only if it has shared for a turn. */
+static s32 pick_idle_core_instead(struct task_struct *p, const struct cpu_ctx *cctx)
+{
+	bool may_go_far = cctx->shares == (u64)p;
+
+	if (classifies())
+		return pick_idle_core_for(p, cctx->runs_avx && may_use_avx_core(p), may_go_far);
+	if (nr_llcs > 1 && !may_go_far)
+		return -ENOENT;
+	return scx_bpf_pick_idle_cpu(p->cpus_ptr, SCX_PICK_IDLE_CORE);
+}
+
 /*
- * @p would go on beside a busy sibling, and nobody waits for this CPU. If a core idles it
- * leaves for that: one that never sleeps would not come to it otherwise.
+ * @p would go on beside a busy sibling. If a core idles it leaves for that: one that never sleeps
+ * would not come to it otherwise.
  */
 __noinline bool leaves_for_idle_core(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 	s32 idle;
 
-	if (cpus_per_core == 1 || !cctx || has_core_alone(cpu) || only_cpu_of(p) >= 0)
+	if (cpus_per_core == 1 || !cctx)
 		return false;
-	idle = pick_idle_core_instead(p, cctx->runs_avx);
+	if (has_core_alone(cpu)) {
+		cctx->shares = 0;
+		return false;
+	}
+	if (only_cpu_of(p) >= 0)
+		return false;
+	idle = pick_idle_core_instead(p, cctx);
+	cctx->shares = (u64)p;
 	if (idle < 0)
 		return false;
 	leave_for(idle, p, cctx);
@@ -126,8 +145,8 @@ static __always_inline void go_to(struct task_struct *p, s32 idle_cpu, bool is_a
 }
 
 /*
- * The task that was found a moment ago to belong elsewhere: nobody need find out again
- * what it is, here or where it goes, for migrations are to be cheap.
+ * The task that was found a moment ago to leave: nobody need find out again what it is here,
+ * nor where it goes if it belongs there, for migrations are to be cheap.
  */
 static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 {

@@ -152,7 +152,6 @@ static int look(void *map, int *key, struct look_timer *timer)
 
 		licence_hold_ns = policy->licence_hold_ns;
 		avx_slice_ns = policy->avx_slice_ns;
-		scalar_penalty_ns = penalty_of_others(&sizing, policy);
 		lend_idle_cores = policy->lend_idle_cores;
 		look_at_clocks(policy);
 		if (follows_use(policy))

@@ -215,7 +215,8 @@ struct avx_name {
  */
 struct avx_policy {
 	/* For how long other work must have been due to be treated like AVX work
-	 * on an AVX core, and AVX work to be taken by a scalar CPU: 0 to 1 s (ns) */
+	 * on an AVX core, or AVX work like that, if it has more than its share;
+	 * and AVX work to be taken by a scalar CPU: 0 to 1 s (ns) */
 	u64 scalar_penalty_ns;
 	u64 stranded_ns;
 	/* For how long a task must have been due to be taken by a CPU of another

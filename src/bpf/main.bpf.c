@@ -339,10 +339,13 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		tctx = lookup_task(prev);
 
 	is_taken = take_next(cpu, cctx, prev, tctx);
-	if (tctx && !is_taken && !leaves_for_idle_core(prev, cpu)) {
-		run_on(prev, tctx, cctx);
-		set_misused(cctx, is_misuse(prev, cctx));
-		return;
+	if (tctx && !is_taken) {
+		if (!leaves_for_idle_core(prev, cpu)) {
+			run_on(prev, tctx, cctx);
+			set_misused(cctx, is_misuse(prev, cctx));
+			return;
+		}
+		is_taken = take_next(cpu, cctx, NULL, NULL);
 	}
 	if (!classifies())
 		return;

@@ -95,7 +95,7 @@ struct avx_tagged avx_tagged(u64 due_at, u64 id, bool with_weight)
 	};
 }
 
-s64 avx_yielding(s64 due_in, s64 penalty_ns)
+s64 avx_yielding(s64 due_in, u64 penalty_ns)
 {
 	return yielding(due_in, penalty_ns);
 }

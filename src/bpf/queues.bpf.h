@@ -86,13 +86,10 @@ static __always_inline bool is_somebody(s64 due_in)
 	return due_in < NOBODY_DUE;
 }
 
-/*
- * Work that belongs elsewhere has to be due for so long to be treated alike, or so much less
- * if that is negative. Nobody remains nobody.
- */
-static __always_inline s64 yielding(s64 due_in, s64 penalty_ns)
+/* Who has to yield has to be due for so long to be treated alike. */
+static __always_inline s64 yielding(s64 due_in, u64 penalty_ns)
 {
-	return is_somebody(due_in) ? due_in + penalty_ns : due_in;
+	return due_in + (s64)penalty_ns;
 }
 
 /* ... or does not contend at all before. */

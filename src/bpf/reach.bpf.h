@@ -189,10 +189,10 @@ __noinline bool has_idle_core_in(struct task_struct *p __arg_trusted, u32 role)
 	return mask && is_any_core_idle_in(mask);
 }
 
-/* A CPU of such a core, in the cache of @p if that makes a difference. */
-__noinline s32 pick_idle_core_in(struct task_struct *p __arg_trusted, u32 role)
+/* A CPU of such a core, if it @is_near in the cache of @p, where that makes a difference. */
+__noinline s32 pick_idle_core_in(struct task_struct *p __arg_trusted, u32 role, bool is_near)
 {
-	const struct cpumask *mask = nr_llcs > 1 ? allowed_near(p, role) : NULL;
+	const struct cpumask *mask = is_near && nr_llcs > 1 ? allowed_near(p, role) : NULL;
 
 	if (!mask)
 		mask = allowed_in(p, role);
@@ -219,34 +219,19 @@ static bool has_idle_core_near(struct task_struct *p)
 }
 
 /*
- * A CPU for @p of a core on which nothing runs, of an AVX core for other work only if there is
- * no other nearby and they are lent.
+ * A CPU for @p of a core on which nothing runs, nearby unless @p may go far; of an AVX core for
+ * other work only if there is no other, and they are lent.
  */
-__noinline s32 pick_idle_core_for(struct task_struct *p __arg_trusted, bool is_avx)
+__noinline s32 pick_idle_core_for(struct task_struct *p __arg_trusted, bool is_avx, bool may_go_far)
 {
-	s32 cpu = pick_idle_core_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
+	u32 role = is_avx ? ROLE_AVX : ROLE_SCALAR;
+	s32 cpu = pick_idle_core_in(p, role, true);
 
+	if (cpu < 0 && may_go_far && nr_llcs > 1)
+		cpu = pick_idle_core_in(p, role, false);
 	if (cpu < 0 && !is_avx && lends_idle_cores() && has_avx_cores_near(p))
-		cpu = pick_idle_core_in(p, ROLE_AVX);
+		cpu = pick_idle_core_in(p, ROLE_AVX, true);
 	return cpu;
-}
-
-/*
- * The same for who shares a core now: anywhere, for a cache that is cold costs less than half
- * a core for good.
- */
-__noinline s32 pick_idle_core_instead(struct task_struct *p __arg_trusted, bool is_avx)
-{
-	const struct cpumask *mask;
-	s32 cpu;
-
-	if (!nr_avx_cpus)
-		return scx_bpf_pick_idle_cpu(p->cpus_ptr, SCX_PICK_IDLE_CORE);
-	cpu = pick_idle_core_for(p, is_avx);
-	if (cpu >= 0 || nr_llcs == 1)
-		return cpu;
-	mask = allowed_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
-	return mask ? scx_bpf_pick_idle_cpu(mask, SCX_PICK_IDLE_CORE) : -ENOENT;
 }
 
 /*
@@ -262,7 +247,7 @@ __noinline s32 pick_idle_for(struct task_struct *p __arg_trusted, bool is_avx, s
 		return -ENOENT;
 	may_find_core = is_avx || has_idle_core_near(p);
 	if (may_find_core && (prev < 0 || !has_idle_siblings(prev))) {
-		cpu = pick_idle_core_for(p, is_avx);
+		cpu = pick_idle_core_for(p, is_avx, false);
 		if (cpu >= 0)
 			return cpu;
 	}

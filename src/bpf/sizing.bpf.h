@@ -38,6 +38,7 @@
  * Siblings that both run get little more than half of what each would get alone. So where CPUs
  * idle AVX work is given as many as let it have cores to itself in the measure in which the
  * machine has: all of it while there is a core for everybody, and less the more CPUs are busy.
+ * What it has it keeps as long as it uses the part of it that the policy wants.
  *
  * The first AVX core is not sized but given, to whoever runs AVX work; who hears
  * of it before does not wait for the next look: see first_need(). On a machine of several
@@ -172,7 +173,7 @@ static __always_inline void average_share(struct avx_sizing *sizing,
 }
 
 /* What AVX work may have beyond its share: how many others wait is chance, to some degree. */
-#define SHARE_SLACK (CPU_BUSY / 4)
+#define SHARE_SLACK (CPU_BUSY / 2)
 
 /* What runs, and what AVX work may have of that, on average. */
 __verified_once int follow_share(struct avx_sizing *sizing __arg_nonnull,
@@ -248,7 +249,8 @@ static __always_inline u32 one_for_each_node(const struct avx_sizing *sizing,
 
 /*
  * As many as let so much AVX work (CPU_BUSY) have cores to itself in the measure in which the
- * machine has, as far as they idle; or 0 if there is none, no core idles, or none has siblings.
+ * machine has, as far as they idle; or 0 if there is none, less than a core's worth of CPUs
+ * idles, or cores have no siblings.
  */
 __verified_once u32 cpus_to_be_apart(u64 avx, const struct avx_sizing *sizing __arg_nonnull,
 				     const struct avx_demand *demand __arg_nonnull)
@@ -310,6 +312,12 @@ static __always_inline u32 one_step_larger(struct avx_sizing *sizing,
 	sizing->by_idle = needed < with_idle;
 	needed = round_up_to_cores(at_least(needed, with_idle), demand);
 	return at_most(needed, most);
+}
+
+static __always_inline bool has_just_grown(const struct avx_sizing *sizing,
+					   const struct avx_policy *policy)
+{
+	return sizing->grown_at && sizing->now - sizing->grown_at < policy->grow_dwell_ns;
 }
 
 /*
@@ -402,13 +410,15 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	if (is_too_small(sizing, policy, demand, most)) {
 		u32 larger;
 
-		if (sizing->grown_at && sizing->now - sizing->grown_at < policy->grow_dwell_ns)
+		if (has_just_grown(sizing, policy))
 			return nr_avx;
 		larger = one_step_larger(sizing, policy, demand, most);
 		regret(sizing);
 		return grow_to(sizing, larger);
 	}
 	if (sample && nr_avx < apart) {
+		if (has_just_grown(sizing, policy))
+			return nr_avx;
 		regret(sizing);
 		sizing->by_idle = true;
 		return grow_to(sizing, apart);
@@ -425,7 +435,7 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	sizing->needed_at = sizing->now;
 	sizing->shrunk_at = nr_avx > most ? 0 : sizing->now;
 	sizing->peak = 0;
-	return enough;
+	return at_most(enough, nr_avx);
 }
 
 /* A regular look: how many CPUs are to be AVX cores from now on. */
@@ -434,7 +444,8 @@ __verified_once u32 size_avx_set(struct avx_sizing *sizing __arg_nonnull,
 				 const struct avx_demand *demand __arg_nonnull)
 {
 	sizing->now += demand->elapsed_ns;
-	sizing->has_more = false;
+	if (policy->sizing != SIZING_CONTROLLER)
+		sizing->has_more = false;
 	if (policy->avx_cores_for == SERVED_NOBODY) {
 		sizing->nr_avx = 0;
 		return 0;
@@ -452,15 +463,6 @@ __verified_once u32 size_avx_set(struct avx_sizing *sizing __arg_nonnull,
 		sizing->nr_avx = size_by_demand(sizing, policy, demand);
 	}
 	return sizing->nr_avx;
-}
-
-/* By how much other work yields to AVX work on AVX cores: where that has more it is preferred. */
-static __always_inline s64 penalty_of_others(const struct avx_sizing *sizing,
-					     const struct avx_policy *policy)
-{
-	s64 penalty_ns = policy->scalar_penalty_ns;
-
-	return sizing->has_more ? -penalty_ns : penalty_ns;
 }
 
 /* Why the next CPU gets @role, while so many are AVX cores. */

@@ -484,7 +484,7 @@ fn share_after(
 #[test]
 fn avx_work_has_more_than_its_share_where_only_others_wait() {
     let has_more = |policy: &avx_policy, avx, others| {
-        let mut sizing = Sizing { nr_avx: 8, ..Sizing::default() };
+        let mut sizing = Sizing { nr_avx: 8, has_more: 1, ..Sizing::default() };
         let demand = Demand {
             elapsed_ns: LOOK,
             total_ns: 20 * LOOK,
@@ -501,7 +501,8 @@ fn avx_work_has_more_than_its_share_where_only_others_wait() {
         sizing.has_more
     };
     let standard = policy::standard();
-    for (avx, others, expected) in [(0, 0, 0), (0, 3, 1), (2, 3, 0), (4, 0, 0), (6, 24, 1)] {
+    let waiting = [(0, 0, 0), (0, 1, 0), (0, 3, 1), (2, 3, 0), (4, 0, 0), (6, 24, 1)];
+    for (avx, others, expected) in waiting {
         assert_eq!(has_more(&standard, avx, others), expected, "{avx} {others}");
     }
     // How many there are is for the operator to know, and what for.
@@ -726,12 +727,46 @@ fn avx_work_has_cores_to_itself_while_there_are_some() {
 }
 
 #[test]
+fn avx_work_waits_for_cores_of_its_own_as_for_others() {
+    let patient = policy_with(|policy| policy.grow_dwell_ns = 10 * SECOND);
+    assert_eq!(beside(patient, 2, 8, 0).0, 6);
+}
+
+#[test]
 fn cores_that_avx_work_has_to_itself_are_not_given_back() {
     let fuller = policy_with(|policy| {
         policy.grow_fill = 1000;
         policy.shrink_fill = 900;
     });
     assert_eq!(beside(fuller, 2, 3, 2), (6, 0));
+}
+
+/// Five CPUs of AVX work were too few to be apart while others took the rest, and others are gone.
+#[test]
+fn whoever_needs_less_is_given_no_more() {
+    let policy = policy_with(|policy| policy.shrink_fill = 900);
+    let busy = |cpus: u64| cpus << 20;
+    let mut sizing = Sizing {
+        now: 100 * SECOND,
+        nr_avx: 8,
+        peak: busy(5),
+        avx: busy(1),
+        total: busy(6),
+        fair: busy(20),
+        recent: busy(20),
+        fair_for: 100 * SECOND,
+        ..Sizing::default()
+    };
+    let demand = Demand {
+        elapsed_ns: LOOK,
+        total_ns: 6 * LOOK,
+        avx_ns: LOOK,
+        nr_cpus: 20,
+        granule: 2,
+        ..Demand::default()
+    };
+    assert_eq!(avx_size_avx_set(&mut sizing, &policy, &demand), 8);
+    assert_eq!(sizing.peak, 0, "it was not decided");
 }
 
 #[test]

@@ -104,6 +104,8 @@ struct cpu_ctx {
 	u64 sent_away;
 	bool sends_avx;
 	s32 sent_to;
+	/* Who went on beside a busy sibling when its turn ended the last time. */
+	u64 shares;
 	/* Who is to be queued elsewhere since this CPU is released, if it may move. */
 	u64 released;
 	/* Who was sent here from elsewhere. */
@@ -213,7 +215,6 @@ static void set_misused(struct cpu_ctx *cctx, bool is_misused)
  */
 u64 licence_hold_ns;
 u64 avx_slice_ns = AVX_SLICE_MAX_NS;
-s64 scalar_penalty_ns;
 u64 lend_idle_cores;
 /* Of the time of all CPUs, what other than AVX work took lately (1/1024). */
 u64 others_share;

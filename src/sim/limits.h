@@ -93,7 +93,6 @@ static u32 most_for(u64 nr_tasks, const struct avx_policy *policy, const struct 
 {
 	u64 fill = at_most(policy->grow_fill, policy->shrink_fill);
 	u64 for_nodes = nr_nodes > 1 ? (u64)nr_nodes * shape->granule : 0;
-
 	u64 cpus = at_least(cpus_for(nr_tasks * CPU_BUSY, fill), nr_tasks * shape->granule);
 
 	return round_up_to_cores(at_least(cpus, for_nodes), shape);

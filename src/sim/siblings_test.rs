@@ -25,11 +25,23 @@ fn machine_with_siblings_and(nr_cores: u32, turns: &[&str]) -> Engine<Steady> {
 }
 
 fn machine_of_tier(tier: avx_tier, nr_cores: u32, turns: &[&str]) -> Engine<Steady> {
+    machine_with_caches(tier, 1, nr_cores, turns)
+}
+
+/// The first cores share the first cache, and so on.
+fn machine_with_caches(
+    tier: avx_tier,
+    nr_llcs: u32,
+    nr_cores: u32,
+    turns: &[&str],
+) -> Engine<Steady> {
+    let share = nr_cores / nr_llcs;
+    let llc_of = |core| core / share * share;
     let place = |cpu| avx_topology {
         core: cpu % nr_cores,
-        llc: 0,
+        llc: llc_of(cpu % nr_cores),
         node: 0,
-        next_llc: 0,
+        next_llc: (llc_of(cpu % nr_cores) + share) % nr_cores,
         core_cpus: 2,
         sibling: (cpu + nr_cores) % (2 * nr_cores),
         online: 1,
@@ -287,4 +299,86 @@ fn who_finds_no_better_core_stays() {
     let moves = engine.moves();
     engine.run_for(SECOND).unwrap();
     assert_eq!((engine.moves(), busy(&engine).len()), (moves, 5));
+}
+
+/// Who waited behind it has the CPU then, for nobody else would call that.
+#[test]
+fn who_leaves_for_an_idle_core_leaves_its_cpu_to_who_waits() {
+    let mut engine = machine_with_siblings_and(2, &["avx-cores-for=nobody"]);
+    let busy = || forever(&[Step::Work(Kind::Scalar, 1e9)]);
+    // CPUs 0 and 2 are siblings, and whoever is on the other core leaves it soon.
+    let (heavy, light, sibling) =
+        (engine.spawn(busy(), 10000), engine.spawn(busy(), 1), engine.spawn(busy(), 100));
+    let short = [Step::Work(Kind::Scalar, 500e6), Step::Sleep(100 * SECOND)];
+    let others = [(); 2].map(|_| engine.spawn(forever(&short), 100));
+    confine(&mut engine, &[heavy, light], 0b0001);
+    confine(&mut engine, &[sibling], 0b0100);
+    confine(&mut engine, &others, 0b1010);
+    engine.run_for(100 * MS).unwrap();
+    confine(&mut engine, &[heavy], 0b1011);
+    for _ in 0..1000 {
+        engine.run_for(MS).unwrap();
+        engine.kernel().audit().unwrap();
+    }
+    assert_eq!(busy_cpus_of(&engine, &[heavy, light, sibling]), 3);
+}
+
+fn busy_cpus_of(engine: &Engine<Steady>, tasks: &[Task]) -> usize {
+    let is_on = |task: &Task| {
+        (0..engine.kernel().nr_cpus()).any(|cpu| engine.kernel().current(cpu) == Some(*task))
+    };
+    tasks.iter().filter(|task| is_on(task)).count()
+}
+
+/// Three loops on the two cores of a cache, one of which is an AVX core, and then wherever they
+/// like: one goes to the other cache, where a core idles, and not to and fro.
+#[test]
+fn who_shares_a_core_goes_to_another_cache_before_it_borrows() {
+    for (tier, turns) in [
+        (avx_tier_AVX_TIER_TRAP, &["sizing=list", "avx-cpu-list=1,5"][..]),
+        (avx_tier_AVX_TIER_OBSERVE, &[]),
+    ] {
+        let mut engine = machine_with_caches(tier, 2, 4, turns);
+        let tasks = [(); 2].map(|_| engine.spawn(forever(&[Step::Work(Kind::Scalar, 1e9)]), 100));
+        confine(&mut engine, &tasks, 0b0001_0001);
+        engine.run_for(500 * MS).unwrap();
+        confine(&mut engine, &tasks, 0b1111_1111);
+        engine.run_for(500 * MS).unwrap();
+        let cores = tasks.map(|task| engine.kernel().cpu_of(task) % 4);
+        assert_ne!(cores[0], cores[1], "{tier}");
+        let moves = engine.moves();
+        engine.run_for(SECOND).unwrap();
+        assert_eq!(engine.moves(), moves, "{tier}");
+    }
+}
+
+/// AVX work that may use no AVX core leaves for other cores, as other work does.
+#[test]
+fn avx_work_without_an_avx_core_does_not_share_beside_an_idle_core() {
+    let turns = ["sizing=list", "avx-cpu-list=3,7"];
+    let mut engine = machine_with_siblings_and(4, &turns);
+    let [before, after] = cores_when_confined_no_more(&mut engine, Kind::Heavy512, 0, 0b0111_0111);
+    assert_eq!(before, [0, 0]);
+    assert_ne!(after[0], after[1]);
+}
+
+/// A sibling that runs every other time when a turn ends is no reason to leave one's caches.
+#[test]
+fn who_shares_a_core_for_a_moment_stays_in_its_cache() {
+    for tier in [avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_OBSERVE] {
+        let mut engine = machine_with_caches(tier, 2, 4, &["avx-cores-for=nobody"]);
+        let busy = || forever(&[Step::Work(Kind::Scalar, 1e9)]);
+        let (task, beside) = (engine.spawn(busy(), 100), engine.spawn(busy(), 100));
+        let now_and_then = [Step::Work(Kind::Scalar, 19e6), Step::Sleep(21 * MS)];
+        let sibling = engine.spawn(forever(&now_and_then), 100);
+        confine(&mut engine, &[task], 0b0001);
+        confine(&mut engine, &[beside], 0b0010);
+        confine(&mut engine, &[sibling], 0b1_0000);
+        engine.run_for(100 * MS).unwrap();
+        confine(&mut engine, &[task], 0b1111_1111);
+        for _ in 0..1000 {
+            engine.run_for(MS).unwrap();
+            assert_eq!(engine.kernel().cpu_of(task), 0, "{tier}");
+        }
+    }
 }

@@ -236,8 +236,10 @@ fn no_cpu_idles_beside_waiting_work() -> Result<()> {
 /// would look for an idle core.
 fn who_shares_a_core_goes_to_one_that_idles() -> Result<()> {
     let outcome = scheduler_guest(Qemu::topology(1, 2, 2).counted_time(4), Flavour::Stock)?
+        .package("curl")
         .command(&script(
-            "start_scheduler
+            "ip link set lo up
+             start_scheduler
              busy_loops 2
              for pid in $loops; do taskset -p 3 $pid >/dev/null; done
              cores() { for pid in $loops; do echo $(($(cut -d ' ' -f 39 /proc/$pid/stat) / 2)); done; }
@@ -246,11 +248,15 @@ fn who_shares_a_core_goes_to_one_that_idles() -> Result<()> {
              for pid in $loops; do taskset -p f $pid >/dev/null; done
              are_apart() { [ $(cores | sort -u | wc -l) = 2 ]; }
              wait_until 10 are_apart || fail they share core $(cores)
+             curl --silent http://127.0.0.1:9829/metrics | sed -n 's/^avxspec_unshared_total //p'
              stop_scheduler",
         ))
         .limit(400)
         .boot()?;
-    ensure_eq!(outcome.stdout(0)?, "0 0\n");
+    let mut lines = outcome.stdout(0)?.lines();
+    ensure_eq!(lines.next(), Some("0 0"));
+    let unshared: u32 = lines.next().unwrap_or_default().parse()?;
+    ensure!(unshared > 0, "somebody had to wait first");
     Ok(())
 }
 

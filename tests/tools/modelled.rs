@@ -462,8 +462,8 @@ const FULL_LOAD: [&str; 6] =
     ["nginx", "nginx-recorded", "x264", "x264-nginx", "x265-nginx", "x265-parsec"];
 
 /// All others that there are, but for one: a round of yield is what a move costs, and has figures of
-/// its own. What arrives for nginx-low, and for two groups of tenants, is done under any policy, and
-/// counts by how soon.
+/// its own. What arrives for nginx-low, for the server of x264-low, and for two groups of tenants, is
+/// done under any policy, and counts by how soon.
 const OTHER_LOAD: [&str; 12] = [
     "fair-build",
     "fair-compute",

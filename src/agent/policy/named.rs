@@ -39,8 +39,8 @@ pub static NAMED: &[Named] = &[
     Named {
         name: "fair",
         settings: &["fairness=compensate", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"],
-        purpose: "nobody is moved, and who suffers from a clock that others made low gets as much \
-                  more time: for machines that tenants share",
+        purpose: "nobody is moved for AVX work, and who suffers from a clock that others made low \
+                  gets as much more time: for machines that tenants share",
     },
     Named {
         name: "hints",
