@@ -71,7 +71,6 @@ const MAX_CPUS: usize = 4;
 #[derive(Clone)]
 pub struct Bochs {
     cpus: usize,
-    sockets: usize,
     threads_per_core: usize,
     mips: u64,
     traces: bool,
@@ -80,18 +79,12 @@ pub struct Bochs {
 
 impl Bochs {
     pub fn cpus(cpus: usize) -> Self {
-        Self { cpus, sockets: 1, threads_per_core: 1, mips: MIPS, traces: false, profiles: false }
+        Self { cpus, threads_per_core: 1, mips: MIPS, traces: false, profiles: false }
     }
 
     /// Each two of them are threads of a core.
     pub fn siblings(mut self) -> Self {
         self.threads_per_core = 2;
-        self
-    }
-
-    /// On so many sockets, each with a cache of its own.
-    pub fn sockets(mut self, sockets: usize) -> Self {
-        self.sockets = sockets;
         self
     }
 
@@ -165,8 +158,8 @@ impl Bochs {
             "plugin_ctrl: unmapped=1, biosdev=1, speaker=0, extfpuirq=1, parallel=0, serial=1\n\
              config_interface: textconfig\n\
              display_library: nogui\n\
-             cpu: model=corei7_skylake_x, count={sockets}:{cores}:{threads}, \
-             ips={mips}000000, quantum=16, reset_on_triple_fault=0\n\
+             cpu: model=corei7_skylake_x, count=1:{cores}:{threads}, ips={mips}000000, \
+             quantum=16, reset_on_triple_fault=0\n\
              memory: guest={memory}, host={memory}\n\
              romimage: file={BIOS}\n\
              vgaromimage: file={VGA_BIOS}\n\
@@ -184,8 +177,7 @@ impl Bochs {
              error: action=ignore\n\
              info: action=ignore\n\
              debug: action=ignore\n",
-            sockets = self.sockets,
-            cores = self.cpus / self.sockets / self.threads_per_core,
+            cores = self.cpus / self.threads_per_core,
             threads = self.threads_per_core,
             mips = self.mips,
             memory = MEMORY_MIB,
