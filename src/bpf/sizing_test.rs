@@ -729,7 +729,7 @@ fn avx_work_has_cores_to_itself_while_there_are_some() {
 #[test]
 fn avx_work_waits_for_cores_of_its_own_as_for_others() {
     let patient = policy_with(|policy| policy.grow_dwell_ns = 10 * SECOND);
-    assert_eq!(beside(patient, 2, 8, 0).0, 6);
+    assert_eq!(beside(patient, 2, 4, 0).0, 4);
 }
 
 #[test]
