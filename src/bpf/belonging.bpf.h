@@ -120,7 +120,7 @@ __noinline bool leaves_for_idle_core(struct task_struct *p __arg_trusted, s32 cp
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 	s32 idle;
 
-	if (cpus_per_core == 1 || !cctx)
+	if (!cctx)
 		return false;
 	if (has_core_alone(cpu)) {
 		cctx->shares = 0;
@@ -150,8 +150,12 @@ static __always_inline void go_to(struct task_struct *p, s32 idle_cpu, bool is_a
  */
 static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 {
-	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+	struct cpu_ctx *cctx;
 
+	/* Then nobody leaves: the verifier knows, and nothing of this remains. */
+	if (!classifies() && cpus_per_core == 1)
+		return false;
+	cctx = lookup_cpu(bpf_get_smp_processor_id());
 	if (!cctx || cctx->sent_away != (u64)p)
 		return false;
 	cctx->sent_away = 0;

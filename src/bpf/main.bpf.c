@@ -340,7 +340,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 
 	is_taken = take_next(cpu, cctx, prev, tctx);
 	if (tctx && !is_taken) {
-		if (!leaves_for_idle_core(prev, cpu)) {
+		if (cpus_per_core == 1 || !leaves_for_idle_core(prev, cpu)) {
 			run_on(prev, tctx, cctx);
 			set_misused(cctx, is_misuse(prev, cctx));
 			return;

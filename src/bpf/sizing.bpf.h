@@ -197,6 +197,14 @@ __verified_once int follow_share(struct avx_sizing *sizing __arg_nonnull,
 	return 0;
 }
 
+/* How many cores' worth of CPUs idles lately. */
+static __always_inline u64 idle_cores(const struct avx_sizing *sizing,
+				      const struct avx_demand *demand)
+{
+	return since(sizing->total, (u64)demand->nr_cpus * CPU_BUSY) /
+	       (at_least_one(demand->granule) * CPU_BUSY);
+}
+
 /* The nearest number of whole cores, and one at least; the last may have fewer CPUs. */
 static __always_inline u64 nearest_cores(u64 cpus_busy, const struct avx_demand *demand)
 {
@@ -218,7 +226,7 @@ __verified_once u32 most_cpus(const struct avx_sizing *sizing __arg_nonnull,
 	u64 core = at_least_one(demand->granule), slack = core * CPU_BUSY / 4 - CPU_BUSY / 64;
 	u64 least = nearest_cores(since(slack, sizing->fair), demand);
 	u64 most = nearest_cores(sizing->fair + slack, demand);
-	u64 idle = since(sizing->total, (u64)demand->nr_cpus * CPU_BUSY) / (core * CPU_BUSY);
+	u64 idle = idle_cores(sizing, demand);
 
 	if (idle)
 		least = at_least(least, sizing->nr_avx + idle * core);
@@ -256,7 +264,7 @@ __verified_once u32 cpus_to_be_apart(u64 avx, const struct avx_sizing *sizing __
 				     const struct avx_demand *demand __arg_nonnull)
 {
 	u64 core = at_least_one(demand->granule), whole = (u64)demand->nr_cpus * CPU_BUSY;
-	u64 idle = since(sizing->total, whole) / (core * CPU_BUSY);
+	u64 idle = idle_cores(sizing, demand);
 	u64 stretch = whole * AVX_WHOLE / at_least_one(sizing->total);
 	u64 wanted = avx * at_most(stretch, core * AVX_WHOLE) / AVX_WHOLE;
 
@@ -312,12 +320,6 @@ static __always_inline u32 one_step_larger(struct avx_sizing *sizing,
 	sizing->by_idle = needed < with_idle;
 	needed = round_up_to_cores(at_least(needed, with_idle), demand);
 	return at_most(needed, most);
-}
-
-static __always_inline bool has_just_grown(const struct avx_sizing *sizing,
-					   const struct avx_policy *policy)
-{
-	return sizing->grown_at && sizing->now - sizing->grown_at < policy->grow_dwell_ns;
 }
 
 /*
@@ -385,6 +387,7 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	u64 sample = cpus_busy(demand->avx_ns + demand->wait_ns, demand->elapsed_ns);
 	u64 weight = weight_of_new(demand, policy->window_ns), dwell_ns;
 	u32 nr_avx = sizing->nr_avx, apart, most, enough;
+	bool waits;
 
 	sizing->demand = moving_average(sizing->demand, sample, weight);
 	sizing->avx =
@@ -407,19 +410,13 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 		regret(sizing);
 		return sizing->for_nodes;
 	}
-	if (is_too_small(sizing, policy, demand, most)) {
-		u32 larger;
-
-		if (has_just_grown(sizing, policy))
-			return nr_avx;
-		larger = one_step_larger(sizing, policy, demand, most);
-		regret(sizing);
-		return grow_to(sizing, larger);
-	}
-	if (sample && nr_avx < apart) {
-		if (has_just_grown(sizing, policy))
+	waits = is_too_small(sizing, policy, demand, most);
+	if (waits || (sample && nr_avx < apart)) {
+		if (sizing->grown_at && sizing->now - sizing->grown_at < policy->grow_dwell_ns)
 			return nr_avx;
 		regret(sizing);
+		if (waits)
+			return grow_to(sizing, one_step_larger(sizing, policy, demand, most));
 		sizing->by_idle = true;
 		return grow_to(sizing, apart);
 	}

@@ -295,17 +295,6 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 	return due.at - now;
 }
 
-/* AVX work has more than its share: it waits here, but not until a scalar CPU takes it. */
-static __always_inline void yield_to_others(s64 *running, s64 *avx, const struct cpu_ctx *cctx,
-					    const struct avx_policy *policy)
-{
-	u64 penalty_ns = at_most(policy->scalar_penalty_ns, policy->stranded_ns / 2);
-
-	*avx = yielding(*avx, penalty_ns);
-	if (cctx->runs_avx)
-		*running = yielding(*running, penalty_ns);
-}
-
 /* Who is first on @cpu: the task that runs there, or the first of one of its queues. */
 static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *cctx, s64 running)
 {
@@ -318,13 +307,19 @@ static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *c
 		shared = yielding(shared, policy->steal_ns);
 	if (policy && classifies()) {
 		avx = head_due_in(avx_queue(cctx->avx_llc), cpu, now);
-		if (cctx->role != ROLE_AVX)
+		if (cctx->role != ROLE_AVX) {
 			avx = stranded(avx, policy->stranded_ns);
-		else if (sizing.has_more)
-			yield_to_others(&running, &avx, cctx, policy);
-		/* What runs there goes on by its own right: turns that end early cost caches. */
-		else
+		} else if (sizing.has_more) {
+			/* AVX work waits, but not until a scalar CPU takes it. */
+			u64 ns = at_most(policy->scalar_penalty_ns, policy->stranded_ns / 2);
+
+			avx = yielding(avx, ns);
+			if (cctx->runs_avx)
+				running = yielding(running, ns);
+		} else {
+			/* What runs goes on by its own right: turns that end early cost caches. */
 			shared = yielding(shared, policy->scalar_penalty_ns);
+		}
 	}
 	return choose_next(running, shared, avx, private);
 }

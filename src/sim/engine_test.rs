@@ -41,7 +41,7 @@ pub fn forever(steps: &[Step]) -> Box<dyn Program> {
     Box::new(Loop { steps: steps.to_vec(), at: 0 })
 }
 
-fn busy() -> Box<dyn Program> {
+pub fn busy() -> Box<dyn Program> {
     forever(&[Step::Work(Kind::Scalar, 1e9)])
 }
 
@@ -72,14 +72,26 @@ fn machine_with_caches(
     tier: avx_tier,
     settings: &[&str],
 ) -> Engine<Steady> {
-    let llc_of = |cpu| cpu / cpus_per_cache * cpus_per_cache;
+    machine_of([nr_cpus, cpus_per_cache], 1, tier, settings)
+}
+
+/// So many cores, and so many for each cache, of one or two threads. CPUs are numbered as Linux
+/// does: first one of each core, then their siblings.
+pub fn machine_of(
+    [nr_cores, cores_per_cache]: [u32; 2],
+    core_cpus: u32,
+    tier: avx_tier,
+    settings: &[&str],
+) -> Engine<Steady> {
+    let nr_cpus = nr_cores * core_cpus;
+    let llc_of = |core| core / cores_per_cache * cores_per_cache;
     let place = |cpu| avx_topology {
-        core: cpu,
-        llc: llc_of(cpu),
+        core: cpu % nr_cores,
+        llc: llc_of(cpu % nr_cores),
         node: 0,
-        next_llc: (llc_of(cpu) + cpus_per_cache) % nr_cpus,
-        core_cpus: 1,
-        sibling: cpu,
+        next_llc: (llc_of(cpu % nr_cores) + cores_per_cache) % nr_cores,
+        core_cpus,
+        sibling: (cpu + nr_cores) % nr_cpus,
         online: 1,
         usable: 1,
     };

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who gets a core of its own while there are AVX cores, and where it goes when it is done there.
 
-use super::engine::{COSTS, Engine};
-use super::engine_test::{confine, forever, in_force, machine};
+use super::engine::Engine;
+use super::engine_test::{busy as endless, confine, forever, machine, machine_of};
 use super::hardware::Steady;
-use super::kernel::{Kernel, Task};
+use super::kernel::Task;
 use super::model::Kind;
 use super::program::Step;
-use crate::bpf::intf::{avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_topology};
-use crate::processors::UNKNOWN_CLOCKS;
+use crate::bpf::intf::{avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
 const SECOND: u64 = 1000 * MS;
 
-/// Numbered as Linux does: first a CPU of each core, then their siblings. The last core is an AVX
-/// core.
+/// The last core is an AVX core.
 fn machine_with_siblings(nr_cores: u32) -> Engine<Steady> {
     machine_with_siblings_and(nr_cores, &[])
 }
@@ -35,23 +33,9 @@ fn machine_with_caches(
     nr_cores: u32,
     turns: &[&str],
 ) -> Engine<Steady> {
-    let share = nr_cores / nr_llcs;
-    let llc_of = |core| core / share * share;
-    let place = |cpu| avx_topology {
-        core: cpu % nr_cores,
-        llc: llc_of(cpu % nr_cores),
-        node: 0,
-        next_llc: (llc_of(cpu % nr_cores) + share) % nr_cores,
-        core_cpus: 2,
-        sibling: (cpu + nr_cores) % (2 * nr_cores),
-        online: 1,
-        usable: 1,
-    };
-    let places: Vec<_> = (0..2 * nr_cores).map(place).collect();
     let mut settings = vec!["sizing=static", "avx-cpus=2", "only-where-it-pays=off"];
     settings.extend(turns);
-    let kernel = Kernel::boot(&places, &UNKNOWN_CLOCKS, tier, &in_force(&settings));
-    Engine::new(kernel.unwrap(), Steady, COSTS)
+    machine_of([nr_cores, nr_cores / nr_llcs], 2, tier, &settings)
 }
 
 /// The CPUs on which something runs.
@@ -165,7 +149,7 @@ fn who_has_all_of_an_avx_core_stays_until_there_is_another() {
 fn who_has_all_of_an_avx_core_leaves_when_avx_work_comes() {
     let mut engine = machine_with_siblings(4);
     for _ in 0..4 {
-        engine.spawn(forever(&[Step::Work(Kind::Scalar, 1e9)]), 100);
+        engine.spawn(endless(), 100);
     }
     let steps = [Step::Work(Kind::Scalar, 500e3), Step::Work(Kind::Heavy512, 50e3), Step::Syscall];
     for _ in 0..3 {
@@ -279,7 +263,7 @@ fn who_shares_a_core_goes_to_one_that_idles() {
         engine.run_for(SECOND).unwrap();
         assert_eq!(engine.moves(), moves, "{tier} {turns:?}");
         for _ in 0..8 {
-            engine.spawn(forever(&[Step::Work(Kind::Scalar, 1e9)]), 100);
+            engine.spawn(endless(), 100);
         }
         engine.run_for(100 * MS).unwrap();
         assert_eq!(busy(&engine).len(), 8, "{tier} {turns:?}");
@@ -293,7 +277,7 @@ fn who_finds_no_better_core_stays() {
     let [_, after] = cores_when_confined_no_more(&mut engine, Kind::Scalar, 1, 0b11_0011);
     assert!(after.contains(&0) && after.contains(&1), "{after:?}");
     for _ in 0..3 {
-        engine.spawn(forever(&[Step::Work(Kind::Scalar, 1e9)]), 100);
+        engine.spawn(endless(), 100);
     }
     engine.run_for(500 * MS).unwrap();
     let moves = engine.moves();
@@ -305,10 +289,9 @@ fn who_finds_no_better_core_stays() {
 #[test]
 fn who_leaves_for_an_idle_core_leaves_its_cpu_to_who_waits() {
     let mut engine = machine_with_siblings_and(2, &["avx-cores-for=nobody"]);
-    let busy = || forever(&[Step::Work(Kind::Scalar, 1e9)]);
     // CPUs 0 and 2 are siblings, and whoever is on the other core leaves it soon.
     let (heavy, light, sibling) =
-        (engine.spawn(busy(), 10000), engine.spawn(busy(), 1), engine.spawn(busy(), 100));
+        (engine.spawn(endless(), 10000), engine.spawn(endless(), 1), engine.spawn(endless(), 100));
     let short = [Step::Work(Kind::Scalar, 500e6), Step::Sleep(100 * SECOND)];
     let others = [(); 2].map(|_| engine.spawn(forever(&short), 100));
     confine(&mut engine, &[heavy, light], 0b0001);
@@ -320,18 +303,12 @@ fn who_leaves_for_an_idle_core_leaves_its_cpu_to_who_waits() {
         engine.run_for(MS).unwrap();
         engine.kernel().audit().unwrap();
     }
-    assert_eq!(busy_cpus_of(&engine, &[heavy, light, sibling]), 3);
+    for task in [heavy, light, sibling] {
+        assert_eq!(engine.kernel().current(engine.kernel().cpu_of(task)), Some(task));
+    }
 }
 
-fn busy_cpus_of(engine: &Engine<Steady>, tasks: &[Task]) -> usize {
-    let is_on = |task: &Task| {
-        (0..engine.kernel().nr_cpus()).any(|cpu| engine.kernel().current(cpu) == Some(*task))
-    };
-    tasks.iter().filter(|task| is_on(task)).count()
-}
-
-/// Three loops on the two cores of a cache, one of which is an AVX core, and then wherever they
-/// like: one goes to the other cache, where a core idles, and not to and fro.
+/// One of two goes to the other cache, where a core idles, and not to the AVX core nearby and back.
 #[test]
 fn who_shares_a_core_goes_to_another_cache_before_it_borrows() {
     for (tier, turns) in [
@@ -339,13 +316,8 @@ fn who_shares_a_core_goes_to_another_cache_before_it_borrows() {
         (avx_tier_AVX_TIER_OBSERVE, &[]),
     ] {
         let mut engine = machine_with_caches(tier, 2, 4, turns);
-        let tasks = [(); 2].map(|_| engine.spawn(forever(&[Step::Work(Kind::Scalar, 1e9)]), 100));
-        confine(&mut engine, &tasks, 0b0001_0001);
-        engine.run_for(500 * MS).unwrap();
-        confine(&mut engine, &tasks, 0b1111_1111);
-        engine.run_for(500 * MS).unwrap();
-        let cores = tasks.map(|task| engine.kernel().cpu_of(task) % 4);
-        assert_ne!(cores[0], cores[1], "{tier}");
+        let [_, after] = cores_when_confined_no_more(&mut engine, Kind::Scalar, 0, 0b1111_1111);
+        assert_ne!(after[0], after[1], "{tier}");
         let moves = engine.moves();
         engine.run_for(SECOND).unwrap();
         assert_eq!(engine.moves(), moves, "{tier}");
@@ -367,8 +339,7 @@ fn avx_work_without_an_avx_core_does_not_share_beside_an_idle_core() {
 fn who_shares_a_core_for_a_moment_stays_in_its_cache() {
     for tier in [avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_OBSERVE] {
         let mut engine = machine_with_caches(tier, 2, 4, &["avx-cores-for=nobody"]);
-        let busy = || forever(&[Step::Work(Kind::Scalar, 1e9)]);
-        let (task, beside) = (engine.spawn(busy(), 100), engine.spawn(busy(), 100));
+        let (task, beside) = (engine.spawn(endless(), 100), engine.spawn(endless(), 100));
         let now_and_then = [Step::Work(Kind::Scalar, 19e6), Step::Sleep(21 * MS)];
         let sibling = engine.spawn(forever(&now_and_then), 100);
         confine(&mut engine, &[task], 0b0001);
