@@ -222,8 +222,9 @@ static void audit_roles(const struct avx_policy *policy)
 		in_nodes += cctx->node_avx;
 		half_done += is_half_done(cctx->core_avx, place->core_cpus);
 		if ((cctx->role == ROLE_AVX && !place->usable) ||
-		    !is_one_of(cpu, cctx->role, avx_cpus, scalar_cpus) ||
-		    !is_one_of(cpu, cctx->role, first->llc_avx_cpus, first->llc_scalar_cpus))
+		    is_one_of(cpu, cctx->role, avx_cpus, scalar_cpus) != place->online ||
+		    is_one_of(cpu, cctx->role, first->llc_avx_cpus, first->llc_scalar_cpus) !=
+			    place->online)
 			sim_fail("CPU %u has two roles, or none that it may have", cpu);
 		if ((cctx->runs_avx || cctx->is_misused) && !sim_cpu(cpu)->curr)
 			sim_fail("CPU %u is said to run something", cpu);

@@ -137,6 +137,10 @@ impl<T: Copy + Ord> Caches<T> {
         }
     }
 
+    pub fn core_of(&self, cpu: u32) -> usize {
+        self.core_of[cpu as usize]
+    }
+
     /// For how long the task waits if it is to do so much work on the CPU, which uses a share of
     /// its footprint.
     pub fn fetch(
@@ -147,7 +151,7 @@ impl<T: Copy + Ord> Caches<T> {
         share: f64,
         work_ns: f64,
     ) -> f64 {
-        let Some(&core) = self.core_of.get(cpu as usize) else { return 0.0 };
+        let core = self.core_of(cpu);
         // It cannot look at more than one after the other.
         let most = work_ns / self.timing.l2_ns;
         let mut wait = 0.0;

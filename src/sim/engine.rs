@@ -76,8 +76,9 @@ pub(super) struct Thread {
     /// Of the step, and of what the kernel does before it goes on.
     pub(super) work_left: f64,
     pub(super) kernel_left: f64,
-    /// Time that it waits for its caches before.
+    /// Time that it waits for its caches before, and those of which core these are.
     stall_left: f64,
+    fetches_to: usize,
     pub(super) home: Home,
     /// By kind.
     done: Work,
@@ -206,8 +207,14 @@ impl<H: Hardware> Engine<H> {
 
     /// A task that begins at once.
     pub fn spawn_in(&mut self, program: Box<dyn Program>, home: Home) -> Task {
+        let cpu = home.process.map_or(0, |process| self.kernel.cpu_of(process));
+        self.spawn_on(cpu, program, home)
+    }
+
+    /// ... as a child of who runs there.
+    pub(super) fn spawn_on(&mut self, cpu: u32, program: Box<dyn Program>, home: Home) -> Task {
         let is_thread = home.process.is_some();
-        let task = self.kernel.spawn(home.process, is_thread, home.weight, home.cgroup);
+        let task = self.kernel.spawn(home.process, is_thread, home.weight, home.cgroup, cpu);
         self.nr_threads += 1;
         let thread = Thread {
             number: self.nr_threads,
@@ -216,6 +223,7 @@ impl<H: Hardware> Engine<H> {
             work_left: 0.0,
             kernel_left: 0.0,
             stall_left: 0.0,
+            fetches_to: 0,
             home,
             done: Work::default(),
             clocked: Clocked::default(),
@@ -447,6 +455,11 @@ impl<H: Hardware> Engine<H> {
         let Some(thread) = self.threads.get_mut(&task) else { return };
         if thread.work_left > 0.0 {
             let (footprint, share) = (thread.home.footprint, thread.program.uses());
+            // What had still to come to another core does not delay it here.
+            let core = self.caches.core_of(cpu);
+            if thread.fetches_to != core {
+                (thread.fetches_to, thread.stall_left) = (core, 0.0);
+            }
             thread.stall_left += self.caches.fetch(task, &footprint, cpu, share, thread.work_left);
         }
     }

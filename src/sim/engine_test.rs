@@ -3,12 +3,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::caches::Footprint;
 use super::engine::{COSTS, Engine};
 use super::hardware::Steady;
 use super::kernel::{BEGIN_NS, Kernel, MASK_WORDS, Task};
 use super::model::Kind;
-use super::program::{Home, Program, Step};
+use super::program::{Program, Step};
 use crate::agent::policy;
 use crate::bpf::intf::{
     avx_boundary_BOUNDARY_SYSCALL, avx_cause_CAUSE_FAULT, avx_cpu_stats, avx_event,
@@ -43,22 +42,6 @@ pub fn forever(steps: &[Step]) -> Box<dyn Program> {
 
 pub fn busy() -> Box<dyn Program> {
     forever(&[Step::Work(Kind::Scalar, 1e9)])
-}
-
-/// It begins its work that much later.
-#[test]
-fn a_task_waits_for_what_its_caches_lack() {
-    let done = |data| {
-        let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
-        let footprint = Footprint { data, ..Footprint::default() };
-        let home = Home { process: None, weight: 100, cgroup: 1, footprint };
-        let task = engine.spawn_in(busy(), home);
-        engine.run_for(MS).unwrap();
-        engine.work_done(task, Kind::Scalar)
-    };
-    let waits = done(0.0) - done(1000.0);
-    let expected = 1000.0 * COSTS.caches.llc_ns / COSTS.caches.overlap;
-    assert!((waits - expected).abs() < 2.0, "{waits}, not {expected}");
 }
 
 /// So many CPUs that share a cache.
@@ -339,7 +322,7 @@ fn who_goes_on_gets_an_avx_core_again() {
     assert!(with_avx_core > 200, "{with_avx_core} ms of a second");
 }
 
-fn events_of(engine: &mut Engine<Steady>) -> Vec<avx_event> {
+pub fn events_of(engine: &mut Engine<Steady>) -> Vec<avx_event> {
     std::iter::from_fn(|| engine.kernel_mut().take_event()).collect()
 }
 
@@ -423,6 +406,24 @@ fn who_is_left_alone_is_told_of_and_who_is_tried_again() {
     }
     let roles: Vec<_> = of_kind(avx_event_kind_EVENT_ROLE).map(|it| it.why).collect();
     assert!(roles.iter().all(|why| *why == avx_role_cause_ROLE_FOR_NUMBER), "{roles:?}");
+}
+
+/// Each begins where the one before it ended, which is no move.
+#[test]
+fn who_takes_the_place_of_another_has_not_moved() {
+    struct OfManyTasks(u64);
+    impl Program for OfManyTasks {
+        fn next(&mut self, _now: u64) -> Step {
+            self.0 += 1;
+            [Step::Work(Kind::Scalar, 1e6), Step::Sleep(MS), Step::Succeed][self.0 as usize % 3]
+        }
+    }
+    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    for _ in 0..3 {
+        engine.spawn(Box::new(OfManyTasks(0)), 100);
+    }
+    engine.run_for(SECOND).unwrap();
+    assert_eq!((engine.nr_threads(), engine.moves()), (3, 0));
 }
 
 #[test]

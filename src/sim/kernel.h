@@ -72,6 +72,7 @@ struct sim_task {
 	 * queued anew meanwhile, from the beginning of the present scheduler on. */
 	u64 runnable_at;
 	u64 queued_at; /* where it waits now */
+	s32 ran_on;    /* the last time, or -1 */
 	u64 moves;
 	void *storage[SIM_STORAGES];
 	/* Of all tasks. */
@@ -129,7 +130,9 @@ u32 sim_noted_calls(const struct sim_call **calls);
 
 void sim_set_time(u64 now);
 
-struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup);
+/* Of who runs on @cpu. */
+struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup,
+			      u32 cpu);
 /* Changes, which a task that runs may ask for itself. */
 void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself);
 void sim_task_weigh(struct sim_task *task, u32 weight, bool asks_itself);

@@ -91,6 +91,7 @@ mod native {
             is_thread: bool,
             weight: u32,
             cgroup: u64,
+            cpu: u32,
         ) -> *mut Opaque;
         pub fn sim_task_allow(
             task: *mut Opaque,
@@ -314,10 +315,11 @@ impl Kernel {
         is_thread: bool,
         weight: u32,
         cgroup: u64,
+        cpu: u32,
     ) -> Task {
         let parent = parent.map_or(std::ptr::null_mut(), |task| task.0);
         // SAFETY: a parent is a task of this kernel that did not exit.
-        Task(unsafe { native::sim_task_new(parent, is_thread, weight, cgroup) })
+        Task(unsafe { native::sim_task_new(parent, is_thread, weight, cgroup, cpu) })
     }
 
     pub fn allow(&mut self, task: Task, cpus: &[u64; MASK_WORDS], asks_itself: bool) {

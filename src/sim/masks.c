@@ -73,12 +73,6 @@ void sim_masks_forget(void)
 	}
 }
 
-void bpf_cpumask_setall(struct bpf_cpumask *mask)
-{
-	for (u32 cpu = 0; cpu < sim_nr_cpus; cpu++)
-		assign_cpu(cpu, &mask->mask, true);
-}
-
 void bpf_cpumask_set_cpu(u32 cpu, struct bpf_cpumask *mask)
 {
 	assign_cpu(cpu, &mask->mask, true);

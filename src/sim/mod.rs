@@ -40,6 +40,8 @@ mod calls_test;
 #[cfg(test)]
 mod changes_test;
 #[cfg(test)]
+mod confined_test;
+#[cfg(test)]
 mod engine_test;
 #[cfg(test)]
 mod experiment_test;
@@ -53,6 +55,8 @@ pub mod scenario;
 mod scenario_test;
 #[cfg(test)]
 mod siblings_test;
+#[cfg(test)]
+mod stalls_test;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod trial;
 #[cfg(test)]

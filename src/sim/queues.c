@@ -118,8 +118,6 @@ static void insert_local(struct sim_task *task, u32 cpu, u64 enq_flags)
 		sim_link_behind(&global, task, global.last);
 		return;
 	}
-	if (task->cpu != cpu)
-		task->moves++;
 	task->cpu = cpu;
 	link_last(local, task, enq_flags);
 	if (!sim_cpus[cpu].curr && !sim_cpus[cpu].is_taken) {
@@ -140,7 +138,7 @@ static void insert(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags, boo
 	} else if (by_vtime && dsq & SCX_DSQ_FLAG_BUILTIN) {
 		sim_fail("task %d is inserted into the queue of a CPU by its time", p->pid);
 	} else {
-		p->scx.slice = slice ? slice : 1;
+		p->scx.slice = slice ?: p->scx.slice ?: 1;
 		task->direct_dsq = dsq;
 		task->direct_flags = enq_flags;
 		task->direct_by_vtime = by_vtime;

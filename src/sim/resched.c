@@ -36,7 +36,7 @@ void scx_bpf_kick_cpu(s32 cpu, u64 flags)
 		sim_fail("CPU %d is kicked as if it both idled and did not", cpu);
 	if (flags & SCX_KICK_IDLE && curr)
 		return;
-	if (flags & SCX_KICK_PREEMPT && curr)
+	if (flags & SCX_KICK_PREEMPT && curr && !curr->is_realtime)
 		curr->t.scx.slice = 0;
 	sim_resched_cpu(cpu);
 }

@@ -82,6 +82,9 @@ static void enter_cpu(u32 cpu, struct sim_task *next)
 	sim_unlink_task(next);
 	next->state = SIM_RUNS;
 	next->cpu = cpu;
+	if (next->ran_on >= 0 && next->ran_on != cpu)
+		next->moves++;
+	next->ran_on = cpu;
 	next->began_at = scx_bpf_now();
 	if (!next->t.scx.slice)
 		next->t.scx.slice = SLICE_DFL;

@@ -48,7 +48,6 @@ impl<H: Hardware> Engine<H> {
     fn begin(&mut self, cpu: u32, task: Task, step: Option<Step>) {
         match step {
             Some(Step::Work(kind, _)) => {
-                self.fetch(cpu);
                 self.kernel.set_wide_registers(task, is_wide(kind));
                 if let Some(code) = code_of(kind).filter(|_| self.kernel.is_hidden_from(task)) {
                     self.kernel.fault(cpu, code);
@@ -73,7 +72,7 @@ impl<H: Hardware> Engine<H> {
             Some(Step::Send(channel, ns)) => self.at(self.now + ns, Event::Send(channel, cpu)),
             Some(Step::Succeed) => {
                 if let Some(thread) = self.exit(cpu, task) {
-                    self.spawn_in(thread.program, thread.home);
+                    self.spawn_on(cpu, thread.program, thread.home);
                 }
             }
             Some(Step::Exit) => {
@@ -82,6 +81,10 @@ impl<H: Hardware> Engine<H> {
             None => {}
         }
         self.settle_resched(Some(cpu));
+        // Who faulted and goes on elsewhere has used nothing of it here.
+        if matches!(step, Some(Step::Work(..))) && self.kernel.current(cpu) == Some(task) {
+            self.fetch(cpu);
+        }
     }
 
     fn wait(&mut self, cpu: u32, task: Task, channel: Channel) {

@@ -46,7 +46,8 @@ void sim_disable_task(struct sim_task *task)
 	task->audited = 0;
 }
 
-struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup)
+struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup,
+			      u32 cpu)
 {
 	struct sim_task *task = calloc(1, sizeof(*task));
 
@@ -66,8 +67,8 @@ struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weigh
 	task->t.cgroups = &task->cgroups;
 	task->t.cpus_ptr = &task->allowed;
 	sim_allow_all(task);
-	if (parent)
-		task->cpu = parent->cpu;
+	task->cpu = cpu;
+	task->ran_on = -1;
 	task->older = newest_task;
 	if (newest_task)
 		newest_task->newer = task;
@@ -113,7 +114,9 @@ static u32 select_cpu(struct sim_task *task)
 
 void sim_wake(struct sim_task *task, u32 waker_cpu)
 {
-	u64 flags = SCX_ENQ_WAKEUP;
+	/* Whoever is new is not said to wake up, nor that a CPU was selected for it. */
+	bool is_new = task->ran_on < 0;
+	u64 flags = is_new ? 0 : SCX_ENQ_WAKEUP;
 	u32 cpu = task->cpu;
 
 	if (task->state != SIM_SLEEPS)
@@ -124,12 +127,10 @@ void sim_wake(struct sim_task *task, u32 waker_cpu)
 		cpu = sim_fallback_cpu(task);
 	} else if (task->t.nr_cpus_allowed > 1 && !task->pins_cpu) {
 		cpu = select_cpu(task);
-		flags |= SCX_ENQ_CPU_SELECTED;
+		flags |= is_new ? 0 : SCX_ENQ_CPU_SELECTED;
 	}
 	if (!sim_cpus[cpu].is_online || !test_cpu(cpu, task->t.cpus_ptr))
 		cpu = sim_fallback_cpu(task);
-	if (task->cpu != cpu)
-		task->moves++;
 	task->cpu = cpu;
 	task->runnable_at = scx_bpf_now();
 	sim_enqueue(task, cpu, flags);

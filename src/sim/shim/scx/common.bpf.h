@@ -249,7 +249,6 @@ struct pt_regs *bpf_task_pt_regs(struct task_struct *p);
 
 struct bpf_cpumask *bpf_cpumask_create(void);
 void bpf_cpumask_release(struct bpf_cpumask *mask);
-void bpf_cpumask_setall(struct bpf_cpumask *mask);
 void bpf_cpumask_set_cpu(u32 cpu, struct bpf_cpumask *mask);
 void bpf_cpumask_clear_cpu(u32 cpu, struct bpf_cpumask *mask);
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask);
