@@ -82,7 +82,7 @@ metrics! {
         nr_avx_cpus: "CPUs that are AVX cores now",
     }
     {
-        direct: "wakeups that went straight to an idle CPU",
+        direct: "tasks that went past the queues, straight to an idle CPU",
         queued_shared: "tasks queued where any allowed CPU takes them",
         queued_private: "tasks queued for the only CPU they may use",
         kept: "slices given again to the task that was running",
@@ -107,7 +107,7 @@ metrics! {
         looks: "ticks that looked at the task that ran",
         looks_wide: "ticks that found it at AVX work, as far as that is seen",
         looks_beside: "ticks that found it at other work, on a CPU that did AVX work lately",
-        in_place: "AVX tasks that stayed where they were, since they may use no AVX core",
+        in_place: "times that AVX tasks began or went on on scalar CPUs: they may use no AVX core, or waited for one for too long",
         preempted: "times that an AVX core with other work was to choose anew, since AVX work came",
         role_changes: "CPUs that became AVX cores, or were none any more",
         policies_read: "times that a policy was looked up, where tests make sure that it is whole",

@@ -13,7 +13,7 @@ mod native {
     unsafe extern "C" {
         pub safe fn avx_wait_bucket(wait_ns: u64) -> u32;
         pub safe fn avx_held_low(last_avx: u64, now: u64, hold_ns: u64) -> u64;
-        pub safe fn avx_is_sampled(ran: u64) -> bool;
+        pub safe fn avx_is_sampled(ran: u64, pid: u32) -> bool;
         pub safe fn avx_judge_look(beside: &mut u32, is_wide: bool) -> u32;
         pub safe fn avx_book_time(tctx: &mut task_ctx, as_avx: bool, ran: u64);
         pub safe fn avx_book_beginning(tctx: &mut task_ctx, cause: u32, generation: u64, ran: u64);
@@ -40,8 +40,11 @@ fn each_bucket_is_for_waits_twice_as_long() {
 
 #[test]
 fn one_wait_in_so_many_is_counted() {
-    let sampled = (0..640 * 1024).step_by(20).filter(|ran| avx_is_sampled(*ran)).count();
-    assert_eq!(sampled, 640 * 1024 / 20 / intf::avx_limits_AVX_WAITS_SAMPLED as usize);
+    let in_so_many = intf::avx_limits_AVX_WAITS_SAMPLED as usize;
+    let sampled = (0..640 * 1024).step_by(20).filter(|ran| avx_is_sampled(*ran, 7)).count();
+    assert_eq!(sampled, 640 * 1024 / 20 / in_so_many);
+    let of_new_tasks = (1000..7400).filter(|pid| avx_is_sampled(0, *pid)).count();
+    assert_eq!(of_new_tasks, 6400 / in_so_many);
 }
 
 #[test]

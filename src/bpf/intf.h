@@ -514,7 +514,7 @@ struct task_ctx {
  * writes its copy; a reader adds up all of them.
  */
 struct avx_cpu_stats {
-	u64 direct;	    /* wakeups that went straight to an idle CPU */
+	u64 direct;	    /* tasks that went straight to an idle CPU */
 	u64 queued_shared;  /* tasks queued where any allowed CPU takes them */
 	u64 queued_private; /* tasks queued for the only CPU they may use */
 	u64 kept;	    /* slices given again to the task that was running */
@@ -539,7 +539,7 @@ struct avx_cpu_stats {
 	u64 looks;	    /* ticks that looked at the task that ran, */
 	u64 looks_wide;	    /* ... and found it at AVX work, */
 	u64 looks_beside;   /* ... or at other work, on a CPU that did AVX work lately */
-	u64 in_place;	    /* AVX tasks that may use no AVX core */
+	u64 in_place;	    /* AVX tasks on scalar CPUs: they may use no AVX core, or waited */
 	u64 preempted;	    /* AVX cores with other work that were to choose anew */
 	u64 role_changes;   /* CPUs that became AVX cores, or were no more */
 	u64 quiet_starts;   /* programs that started with a quiet C library, */

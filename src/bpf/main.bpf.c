@@ -160,8 +160,7 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
  */
 static __always_inline bool is_on_its_way(const struct task_struct *p)
 {
-	return p->nr_cpus_allowed < nr_cpu_ids &&
-	       !bpf_cpumask_test_cpu(scx_bpf_task_cpu(p), p->cpus_ptr);
+	return !is_allowed_on(p, scx_bpf_task_cpu(p));
 }
 
 /* Whether there may be an idle CPU for a task that nobody has looked for. */
@@ -342,7 +341,8 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 	if (tctx && !is_taken) {
 		if (cpus_per_core == 1 || !leaves_for_idle_core(prev, cpu)) {
 			run_on(prev, tctx, cctx);
-			set_misused(cctx, is_misuse(prev, cctx));
+			/* Whoever idles next may be no place for who is confined: the tick asks. */
+			set_misused(cctx, is_misuse(prev, cctx) && may_use_any_cpu(prev));
 			return;
 		}
 		is_taken = take_next(cpu, cctx, NULL, NULL);
@@ -468,7 +468,7 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 	cctx->coming = 0;
 	cctx->sent_away = 0;
 	cctx->ran_before = p->se.sum_exec_runtime;
-	if (waited_as && is_sampled(cctx->ran_before))
+	if (waited_as && is_sampled(cctx->ran_before, p->pid))
 		sample_wait(p);
 	if (!classifies())
 		return;

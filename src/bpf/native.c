@@ -246,9 +246,9 @@ u64 avx_held_low(u64 last_avx, u64 now, u64 hold_ns)
 	return held_low(last_avx, now, hold_ns);
 }
 
-bool avx_is_sampled(u64 ran)
+bool avx_is_sampled(u64 ran, u32 pid)
 {
-	return is_sampled(ran);
+	return is_sampled(ran, pid);
 }
 
 u32 avx_judge_look(u32 *beside, bool is_wide)

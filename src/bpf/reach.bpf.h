@@ -26,7 +26,7 @@ static const struct cpumask *allowed_of(const struct task_struct *p, struct bpf_
 
 	if (!mask)
 		return NULL;
-	if (p->nr_cpus_allowed >= nr_cpu_ids)
+	if (may_use_any_cpu(p))
 		return cast_mask(mask);
 	cctx = lookup_cpu(bpf_get_smp_processor_id());
 	if (!cctx)
@@ -49,7 +49,7 @@ __noinline bool may_use_avx_core(struct task_struct *p __arg_trusted)
 {
 	struct bpf_cpumask *avx = avx_cpus;
 
-	if (!nr_avx_cpus || p->nr_cpus_allowed >= nr_cpu_ids)
+	if (!nr_avx_cpus || may_use_any_cpu(p))
 		return nr_avx_cpus;
 	return avx && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(avx));
 }
@@ -59,7 +59,7 @@ __noinline bool may_use_scalar_cpu(struct task_struct *p __arg_trusted)
 {
 	struct bpf_cpumask *scalar = scalar_cpus;
 
-	return p->nr_cpus_allowed >= nr_cpu_ids ||
+	return may_use_any_cpu(p) ||
 	       (scalar && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(scalar)));
 }
 

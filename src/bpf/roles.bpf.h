@@ -327,26 +327,28 @@ static s32 create_masks_of(u32 cpu)
 	return err ?: create_mask(&cctx->llc_scalar_cpus);
 }
 
-/* As a scalar CPU, which all are at first. */
-static void join_cache(u32 cpu)
+/* As a scalar CPU, which all are at first; but no task goes to one that is offline. */
+static void join_masks(u32 cpu)
 {
-	const struct cpu_ctx *cctx = lookup_cpu(cpu);
-	struct cpu_ctx *first = cctx ? lookup_cpu(cctx->llc) : NULL;
-	struct bpf_cpumask *llc_cpus;
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
+	struct cpu_ctx *first = place && place->online ? lookup_cpu(place->llc) : NULL;
+	struct bpf_cpumask *scalar, *llc_cpus;
 
 	if (!first)
 		return;
 	bpf_rcu_read_lock();
+	scalar = scalar_cpus;
 	llc_cpus = first->llc_cpus;
-	if (llc_cpus)
+	if (scalar && llc_cpus) {
+		bpf_cpumask_set_cpu(cpu, scalar);
 		bpf_cpumask_set_cpu(cpu, llc_cpus);
-	set_in_cache(cpu, cctx->llc, ROLE_SCALAR);
+	}
+	set_in_cache(cpu, place->llc, ROLE_SCALAR);
 	bpf_rcu_read_unlock();
 }
 
 static s32 init_roles(void)
 {
-	struct bpf_cpumask *scalar;
 	s32 err;
 	u32 cpu;
 
@@ -354,11 +356,6 @@ static s32 init_roles(void)
 	err = err ?: create_mask(&scalar_cpus);
 	if (err)
 		return err;
-	bpf_rcu_read_lock();
-	scalar = scalar_cpus;
-	if (scalar)
-		bpf_cpumask_setall(scalar);
-	bpf_rcu_read_unlock();
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		err = create_masks_of(cpu);
@@ -366,7 +363,7 @@ static s32 init_roles(void)
 			return err;
 	}
 	bpf_for(cpu, 0, nr_cpu_ids)
-		join_cache(cpu);
+		join_masks(cpu);
 	return 0;
 }
 

@@ -93,7 +93,7 @@ struct cpu_ctx {
 	/* It is none of these, and was found to use heavy vectors of 256 bits. */
 	bool runs_avx2;
 	/* It is an AVX core, and that task is none of the AVX tasks, and may move. */
-	bool is_misused;
+	u32 is_misused;
 	/* Up to when the time of AVX tasks is in the statistics, and when one ran the
 	 * last time. */
 	u64 accounted;
@@ -203,9 +203,10 @@ u32 nr_misused; /* AVX cores that run other work */
 
 static void set_misused(struct cpu_ctx *cctx, bool is_misused)
 {
-	if (cctx->is_misused == is_misused)
+	/* A tick may come in between, and change it as well. */
+	if (cctx->is_misused == is_misused ||
+	    __sync_lock_test_and_set(&cctx->is_misused, is_misused) == is_misused)
 		return;
-	cctx->is_misused = is_misused;
 	__sync_fetch_and_add(&nr_misused, is_misused ? 1 : -1);
 }
 
@@ -313,13 +314,18 @@ static __always_inline s32 only_cpu_of(struct task_struct *p)
 	return -1;
 }
 
+static __always_inline bool may_use_any_cpu(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed >= nr_cpu_ids;
+}
+
 /*
  * Whether the mask of @p has @cpu: most often it has them all, which is known at once. Not
  * to be asked of other CPUs if @p is kept from migrating: the number is not of that mask.
  */
 static __always_inline bool is_allowed_on(const struct task_struct *p, s32 cpu)
 {
-	return p->nr_cpus_allowed >= nr_cpu_ids || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+	return may_use_any_cpu(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
 /* The cache near which @p is, or may be. */

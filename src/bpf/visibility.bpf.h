@@ -9,6 +9,7 @@
 
 #include "events.bpf.h"
 #include "policy.bpf.h"
+#include "reach.bpf.h"
 #include "roles.bpf.h"
 #include "state.bpf.h"
 
@@ -136,12 +137,13 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct avx_policy *policy,
 		      enum avx_boundary boundary, const struct avx_moment *at)
 {
+	/* At first: a tick that finds wide vectors meanwhile begins another phase, and watches. */
+	watch_syscalls(p, false);
 	if (!becomes_scalar(&tctx->habit))
 		return;
 	book_end(tctx, boundary, generation_of(policy), at->ran);
 	tctx->ended_at = at->now;
 	phase_ends(&tctx->phase, at->ran);
-	watch_syscalls(p, false);
 	stat_add(phases, 1);
 	tell(p, EVENT_ENDED, boundary, since(tctx->phase.began, at->ran));
 }
@@ -195,7 +197,7 @@ static bool is_worth_a_phase(struct task_struct *p, struct task_ctx *tctx,
 			     struct avx_process *process, const struct avx_policy *policy,
 			     const struct avx_moment *at)
 {
-	bool moves = !is_avx_cpu(scx_bpf_task_cpu(p));
+	bool moves = !is_avx_cpu(scx_bpf_task_cpu(p)) && may_use_avx_core(p);
 
 	if (tctx->ended_at)
 		weigh_phase(&process->worth, policy, since(tctx->ended_at, at->now), moves);
@@ -375,8 +377,9 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	runs_as(p, tctx, cctx, true, at.now);
 	if (cctx->role == ROLE_AVX || !nr_avx_cpus)
 		return 0;
-	/* Whether it may move is asked when it is to be scheduled, and once. */
-	tctx->book.sent_to_avx++;
+	/* Whether it moves is asked when it is to be scheduled, and once. */
+	if (may_use_avx_core(p))
+		tctx->book.sent_to_avx++;
 	tctx->came_from = bpf_get_smp_processor_id();
 	return 1;
 }
@@ -417,10 +420,15 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 	const struct avx_policy *policy = current_policy();
 	struct task_ctx *tctx = lookup_task(p);
 	struct avx_process *process;
+	struct avx_moment at;
 
 	process = bpf_task_storage_get(&processes, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!process || !tctx || !policy)
 		return 0;
+	if (tctx->habit.class == CLASS_AVX) {
+		at = accounted_moment_of(p);
+		end_phase(p, tctx, policy, BOUNDARY_SYSCALL, &at);
+	}
 	*process = (struct avx_process){};
 	tctx->habit = (struct avx_habit){};
 	tctx->phase = (struct avx_phase){};

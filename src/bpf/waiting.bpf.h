@@ -153,6 +153,14 @@ static bool has_waiting(u64 id)
 	return nr_waiting(id);
 }
 
+/* The time until @p is due, if nobody has taken it since it was found to wait. */
+static s64 due_in(const struct task_struct *p, u64 now)
+{
+	u64 vtime = p->scx.dsq_vtime;
+
+	return vtime & TAG_MASK ? (s64)(vtime - now) : NOBODY_DUE;
+}
+
 /* How many tasks that may not run on a CPU are passed over to find one that may. */
 #define MAX_PASSED_OVER 64
 
@@ -169,7 +177,7 @@ __noinline s64 first_allowed_due_in(u64 id, s32 cpu, u64 now)
 
 	bpf_for_each(scx_dsq, p, id, 0) {
 		if (is_allowed_on(p, cpu) || ++passed >= MAX_PASSED_OVER)
-			return p->scx.dsq_vtime - now;
+			return due_in(p, now);
 	}
 	return NOBODY_DUE;
 }
@@ -184,7 +192,7 @@ __noinline s64 head_due_in(u64 id, s32 cpu, u64 now)
 	p = __COMPAT_scx_bpf_dsq_peek(id);
 	if (p && !is_allowed_on(p, cpu))
 		return first_allowed_due_in(id, cpu, now);
-	return p ? (s64)(p->scx.dsq_vtime - now) : NOBODY_DUE;
+	return p ? due_in(p, now) : NOBODY_DUE;
 }
 
 static bool take_shared(u32 llc)
