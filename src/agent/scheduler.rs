@@ -54,6 +54,17 @@ pub enum Ended {
     CannotHide,
 }
 
+impl Ended {
+    /// Why it is to be loaded anew, if it is.
+    pub fn why_again(&self) -> Option<&'static str> {
+        match self {
+            Ended::Stopped => None,
+            Ended::Restart => Some("a CPU came or went"),
+            Ended::CannotHide => Some("the kernel hides nothing on this CPU"),
+        }
+    }
+}
+
 const COMPENSATE: u64 = intf::avx_fairness_FAIRNESS_COMPENSATE as u64;
 
 pub struct Scheduler<'a> {

@@ -54,7 +54,9 @@ pub fn run(
         print_stats(interval, shutdown.clone())?;
     }
 
-    let mut is_loaded_anew = false;
+    // Why the last scheduler ended that was in force. What the kernel refuses to start in between
+    // is no news to anybody.
+    let mut untold = None;
     loop {
         let mut open_object = MaybeUninit::uninit();
         let hides_cpuid = machine.is_intel();
@@ -62,26 +64,25 @@ pub fn run(
         let scheduler = Scheduler::start(opts, means, history.in_force(), &hub, &mut open_object)?;
         if scheduler.is_in_force() {
             service::attached(tier);
-            if is_loaded_anew {
-                hub.publish_loaded();
+            if let Some(why) = untold.take() {
+                hub.publish_loaded(why);
             }
         }
-        match scheduler.run_until_end(&server, &requests, &mut exporter, &mut history, &shutdown)? {
-            Ended::Stopped => break,
-            Ended::Restart | Ended::CannotHide if shutdown.load(Ordering::Relaxed) => break,
-            Ended::Restart => {
-                info!("a CPU came or went, starting again");
-                service::restarts("a CPU came or went");
-            }
-            Ended::CannotHide => {
-                warn!("the kernel hides nothing on this CPU, starting again in another tier");
-                machine = machine.that_refuses_to_hide();
-                tier = choose(&machine)?;
-                service::restarts("the kernel hides nothing");
-            }
+        let ended =
+            scheduler.run_until_end(&server, &requests, &mut exporter, &mut history, &shutdown)?;
+        let Some(why) = ended.why_again().filter(|_| !shutdown.load(Ordering::Relaxed)) else {
+            break;
+        };
+        service::restarts(why);
+        if matches!(ended, Ended::CannotHide) {
+            warn!("{why}, starting again in another tier");
+            machine = machine.that_refuses_to_hide();
+            tier = choose(&machine)?;
+        } else {
+            info!("{why}, starting again");
         }
         exporter.restarted();
-        is_loaded_anew = true;
+        untold.get_or_insert(why);
     }
 
     info!("stopped, the kernel's default scheduler is back");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::hub::{Following, Hub};
 use super::summary::Summary;
 use super::{Event, KINDS, Kind, Wanted};
+use crate::agent::scheduler::Ended;
 use crate::bpf::intf::{self, avx_event, avx_name};
 
 const AT_ONCE: Duration = Duration::ZERO;
@@ -181,6 +182,21 @@ fn who_lost_something_is_told_before_it_hears_more() {
     assert_eq!(rest.pop(), Some(event));
     assert_eq!(rest.pop().unwrap().kind, Kind::Lost);
     assert!(rest.iter().all(|it| it.kind != Kind::Lost));
+}
+
+#[test]
+fn who_follows_is_told_why_it_was_loaded_anew() {
+    let hub = Hub::new();
+    let following = follow(&hub);
+    for (ended, expected) in [
+        (Ended::Restart, "the scheduler was loaded anew: a CPU came or went"),
+        (Ended::CannotHide, "the scheduler was loaded anew: the kernel hides nothing on this CPU"),
+    ] {
+        hub.publish_loaded(ended.why_again().unwrap());
+        let line = following.next(AT_ONCE).unwrap().to_string();
+        assert!(line.ends_with(expected), "{line}");
+    }
+    assert_eq!(Ended::Stopped.why_again(), None);
 }
 
 #[test]

@@ -110,8 +110,8 @@ impl Hub {
         self.publish(&Event::policy(self.now_s(), generation, &settings.join(" ")));
     }
 
-    pub fn publish_loaded(&self) {
-        self.publish(&Event::of_agent(self.now_s(), Kind::Loaded, "a CPU came or went"));
+    pub fn publish_loaded(&self, why: &str) {
+        self.publish(&Event::of_agent(self.now_s(), Kind::Loaded, why));
     }
 }
 

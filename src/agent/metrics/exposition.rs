@@ -130,8 +130,7 @@ pub fn reference() -> String {
          `--metrics ADDRESS:PORT` says; `--metrics off` serves nothing. `/healthz` says whether \
          it\nserves, `/readyz` whether a scheduler is attached. The dashboard in contrib/grafana \
          expects\nthe job of Prometheus to have `avxspec` in its name.\n\n\
-         Counters begin at zero with the agent, and go on when the scheduler is loaded anew \
-         because a CPU came or went.\n\n\
+         Counters begin at zero with the agent, and go on when the scheduler is loaded anew.\n\n\
          | metric | type | unit | labels | what it is |\n\
          | --- | --- | --- | --- | --- |\n"
     );
