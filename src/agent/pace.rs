@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is done every so often, however busy it is meanwhile.
 
+use std::thread;
 use std::time::{Duration, Instant};
+
+/// Into so many parts the time is divided for which something is waited for.
+const LOOKS: u32 = 100;
 
 pub struct Pace {
     every: Duration,
@@ -23,9 +27,23 @@ impl Pace {
     }
 }
 
+/// Whether it is so before that time is over. Each time that it is not yet, `meanwhile` is done.
+pub fn is_so_within(limit: Duration, is_so: impl Fn() -> bool, meanwhile: impl Fn()) -> bool {
+    let begun = Instant::now();
+    while !is_so() {
+        if begun.elapsed() > limit {
+            return false;
+        }
+        meanwhile();
+        thread::sleep(limit / LOOKS);
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     /// Somebody asks every 100 ms: there is never a whole interval without a request.
     #[test]
@@ -34,5 +52,19 @@ mod tests {
         let mut pace = Pace::new(Duration::from_millis(250), start);
         let times = (1..=10u64).filter(|n| pace.is_due(start + Duration::from_millis(n * 100)));
         assert_eq!(times.collect::<Vec<_>>(), [3, 6, 9]);
+    }
+
+    #[test]
+    fn who_waits_does_something_meanwhile() {
+        let (looks, done) = (Cell::new(0), Cell::new(0));
+        let is_so = || {
+            looks.set(looks.get() + 1);
+            looks.get() > 3
+        };
+        let meanwhile = || done.set(done.get() + 1);
+        assert!(is_so_within(Duration::from_secs(1), is_so, meanwhile));
+        assert_eq!((looks.get(), done.get()), (4, 3));
+        assert!(!is_so_within(Duration::from_millis(50), || false, meanwhile));
+        assert!(done.get() > 3);
     }
 }

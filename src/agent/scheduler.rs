@@ -25,7 +25,7 @@ use super::events::{Audience, Reader};
 use super::explain::Explanation;
 use super::metrics::snapshot::{Now, Snapshot, Sums, Work};
 use super::metrics::source::Exporter;
-use super::pace::Pace;
+use super::pace::{Pace, is_so_within};
 use super::policy::history::{Change, History};
 use super::policy::{self, Difference, InForce};
 use super::prospect::{Circumstances, Prospect, prospect};
@@ -160,14 +160,7 @@ impl<'a> Scheduler<'a> {
     }
 
     fn ends_within(&self, limit: Duration) -> bool {
-        let begun = Instant::now();
-        while self.is_in_force() {
-            if begun.elapsed() > limit {
-                return false;
-            }
-            std::thread::sleep(limit / 100);
-        }
-        true
+        is_so_within(limit, || !self.is_in_force(), service::is_alive)
     }
 
     /// Answer requests until the flag is raised or the kernel ends the scheduler.

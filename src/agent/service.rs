@@ -14,11 +14,16 @@ pub fn attached(tier: Tier) {
 
 /// The kernel's default scheduler has the machine for a moment.
 pub fn restarts(why: &str) {
-    let status = format!("starts again: {why}");
-    let mut words = vec![Reloading, Status(&status)];
+    tell(&words_of_restart(&format!("starts again: {why}")));
+}
+
+/// While CPUs come and go faster than a scheduler is loaded, nothing else is said: so this has to be
+/// a sign of life too.
+fn words_of_restart(status: &str) -> Vec<NotifyState<'_>> {
+    let mut words = vec![Reloading, Status(status), Watchdog];
     // Newer managers want to know when that was.
     words.extend(NotifyState::monotonic_usec_now());
-    tell(&words);
+    words
 }
 
 pub fn stops() {
@@ -35,5 +40,15 @@ pub fn is_alive() {
 fn tell(words: &[NotifyState<'_>]) {
     if let Err(error) = notify(words) {
         debug!("the service manager was not told: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_starts_again_is_alive() {
+        assert!(words_of_restart("starts again").iter().any(|word| matches!(word, Watchdog)));
     }
 }
