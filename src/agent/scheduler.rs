@@ -200,7 +200,7 @@ impl<'a> Scheduler<'a> {
                 default(LOOK_AROUND) => {}
             }
             if pace.is_due(Instant::now()) {
-                self.catch_up()?;
+                self.catch_up();
             }
             self.counters.look_around(Instant::now());
             self.revert_what_is_due(history);
@@ -327,11 +327,11 @@ impl<'a> Scheduler<'a> {
     }
 
     /// What nobody who changes the policy has to wait for.
-    fn catch_up(&mut self) -> Result<()> {
+    fn catch_up(&mut self) {
         if self.counted_before.is_none() {
             self.counted_before = self.metrics().ok();
         }
-        self.slots.wait_for_late_readers()
+        self.slots.wait_for_late_readers();
     }
 
     /// Somebody new follows, and is told from this moment on.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
+use tracing::warn;
 
 use super::policy::{self, InForce};
 use super::setup::as_bytes;
@@ -20,19 +21,26 @@ use crate::bpf::skel::BpfSkel;
 
 pub struct Slots {
     readers: Readers,
-    /// Of the slots before the one in force: by what is in these somebody may still decide.
-    nr_retired: u32,
+    retired: Retired,
+}
+
+/// Of the slots before the one in force those by whose policies somebody may still decide.
+#[derive(Default)]
+struct Retired {
+    nr: u32,
+    /// That it is not known when nobody does any more, so that it is not said again and again.
+    is_said: bool,
 }
 
 impl Slots {
     pub fn new() -> Result<Self> {
-        Ok(Self { readers: Readers::new()?, nr_retired: 0 })
+        Ok(Self { readers: Readers::new()?, retired: Retired::default() })
     }
 
     /// Puts a policy into force, for each decision that begins after this.
     pub fn put(&mut self, skel: &mut BpfSkel<'_>, new: &InForce, licence_drop: u64) -> Result<()> {
-        if self.nr_retired == intf::AVX_POLICY_SLOTS - 1 {
-            self.wait_for_late_readers()?;
+        if self.retired.nr == intf::AVX_POLICY_SLOTS - 1 {
+            self.retired.end(|| self.readers.wait())?;
         }
         let new = InForce { policy: policy::on_cpu(&new.policy, licence_drop), ..*new };
         let in_force = intf::avx_policy_in_force {
@@ -51,17 +59,33 @@ impl Slots {
             .update(&free.to_ne_bytes(), as_bytes(&in_force), MapFlags::ANY)
             .context("cannot write the policy")?;
         looked_at.store(free, Ordering::Release);
-        self.nr_retired += 1;
+        self.retired.nr += 1;
         Ok(())
     }
 
     /// To be called when there is time, so that nobody has to wait for the kernel.
-    pub fn wait_for_late_readers(&mut self) -> Result<()> {
-        if self.nr_retired > 0 {
-            self.readers.wait().context("cannot wait for who decides by an old policy")?;
-            self.nr_retired = 0;
+    pub fn wait_for_late_readers(&mut self) {
+        if let Some(error) = self.retired.try_to_end(|| self.readers.wait()) {
+            warn!("{error:#}: it is tried again");
         }
+    }
+}
+
+impl Retired {
+    /// When `wait` comes back, nobody decides by them any more. If it cannot wait they stay.
+    fn end(&mut self, wait: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.nr > 0 {
+            wait().context("cannot wait for who decides by an old policy")?;
+        }
+        *self = Self::default();
         Ok(())
+    }
+
+    /// There is time to try again, so that it is no reason to stop scheduling; returns what is to be
+    /// said of it.
+    fn try_to_end(&mut self, wait: impl FnOnce() -> Result<()>) -> Option<anyhow::Error> {
+        let error = self.end(wait).err()?;
+        (!std::mem::replace(&mut self.is_said, true)).then_some(error)
     }
 }
 
@@ -103,4 +127,31 @@ fn checksum_of(new: &InForce) -> u64 {
         .fold(new.generation, |sum, word| {
             sum.wrapping_mul(intf::AVX_CHECKSUM_FACTOR).wrapping_add(word)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    fn short_of_memory() -> Result<()> {
+        bail!("out of memory")
+    }
+
+    #[test]
+    fn slots_stay_retired_until_the_kernel_can_wait() {
+        let mut retired = Retired { nr: 2, ..Retired::default() };
+        for says in [true, false, false] {
+            assert_eq!(retired.try_to_end(short_of_memory).is_some(), says);
+            assert_eq!(retired.nr, 2);
+        }
+        // Who needs one of them is refused.
+        assert!(retired.end(short_of_memory).is_err());
+        assert!(retired.try_to_end(|| Ok(())).is_none());
+        assert_eq!(retired.nr, 0);
+        // There is nothing to wait for, and later something to say again.
+        assert!(retired.try_to_end(short_of_memory).is_none());
+        retired.nr = 1;
+        assert!(retired.try_to_end(short_of_memory).is_some());
+    }
 }
