@@ -362,7 +362,9 @@ impl<'a> Scheduler<'a> {
     /// Nobody who wants to know is a reason to stop scheduling.
     fn go_on_telling(&mut self) {
         // The log has it already, and who has just come is refused.
-        let _ = self.tell_followers();
+        if self.tell_followers().is_err() {
+            self.hub.dismiss();
+        }
     }
 
     fn end(&mut self, exporter: &mut Exporter) -> Result<Ended> {

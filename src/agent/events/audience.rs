@@ -4,7 +4,14 @@
 use anyhow::{Context, Result, anyhow};
 use tracing::warn;
 
-/// R reads as long as it is there.
+/// What is there to read as long as anybody follows.
+pub trait Reads {
+    /// It was not told to, and reads nothing any more.
+    fn has_ended(&self) -> bool;
+}
+
+const NOT_NOW: &str = "nobody can follow for now, try again later";
+
 pub struct Audience<R> {
     reader: Option<R>,
     /// Who came last when there could be no reader, and why there could be none.
@@ -17,7 +24,7 @@ impl<R> Default for Audience<R> {
     }
 }
 
-impl<R> Audience<R> {
+impl<R: Reads> Audience<R> {
     /// There is a reader as long as there is anybody, of whom the newest has this number. `tell`
     /// says whether there is anything to read. What failed is not tried again until somebody else
     /// comes: to try is dear where resources are short, and who was refused needs it no more.
@@ -32,6 +39,11 @@ impl<R> Audience<R> {
             // Who stops reading reads what is left first.
             return if self.reader.is_some() { tell(false).map(|()| self.end()) } else { Ok(()) };
         };
+        if self.reader.as_ref().is_some_and(R::has_ended) {
+            self.end();
+            self.failed = Some((newest, format!("{NOT_NOW}: what happens cannot be read")));
+            tell(false)?;
+        }
         if self.reader.is_some() {
             return Ok(());
         }
@@ -39,7 +51,7 @@ impl<R> Audience<R> {
             return Err(anyhow!("{why}"));
         }
         let started = start().and_then(|reader| tell(true).map(|()| reader));
-        let started = started.context("nobody can follow for now, try again later");
+        let started = started.context(NOT_NOW);
         self.reader = Some(started.inspect_err(|error| {
             warn!("{error:#}");
             self.failed = Some((newest, format!("{error:#}")));
@@ -56,9 +68,18 @@ impl<R> Audience<R> {
 mod tests {
     use super::*;
     use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// What a reader shares with the stage.
+    impl Reads for Rc<Cell<bool>> {
+        fn has_ended(&self) -> bool {
+            self.get()
+        }
+    }
 
     struct Stage {
-        audience: Audience<()>,
+        audience: Audience<Rc<Cell<bool>>>,
+        has_ended: Rc<Cell<bool>>,
         is_short: Cell<bool>,
         tries: Cell<u32>,
         is_told: Cell<bool>,
@@ -68,7 +89,10 @@ mod tests {
         fn look(&mut self, newest: Option<u64>) -> Result<(), String> {
             let start = || {
                 self.tries.set(self.tries.get() + 1);
-                if self.is_short.get() { Err(anyhow!("too many open files")) } else { Ok(()) }
+                match self.is_short.get() {
+                    true => Err(anyhow!("too many open files")),
+                    false => Ok(self.has_ended.clone()),
+                }
             };
             let tell = |is_told| {
                 self.is_told.set(is_told);
@@ -82,6 +106,7 @@ mod tests {
     fn stage_that_is_short() -> Stage {
         Stage {
             audience: Audience::default(),
+            has_ended: Rc::default(),
             is_short: Cell::new(true),
             tries: Cell::new(0),
             is_told: Cell::new(false),
@@ -102,6 +127,22 @@ mod tests {
         assert_eq!((it.tries.get(), it.is_told.get()), (2, true));
         it.look(None).unwrap();
         assert!(!it.is_told.get());
+    }
+
+    #[test]
+    fn a_reader_that_ends_is_noticed() {
+        let mut it = stage_that_is_short();
+        it.is_short.set(false);
+        assert!(it.look(Some(7)).is_ok() && it.is_told.get());
+        it.has_ended.set(true);
+        for _ in 0..2 {
+            let why = it.look(Some(7)).unwrap_err();
+            assert!(why.ends_with("try again later: what happens cannot be read"), "{why}");
+            assert_eq!((it.tries.get(), it.is_told.get()), (1, false));
+        }
+        it.has_ended.set(false);
+        assert!(it.look(Some(8)).is_ok());
+        assert_eq!((it.tries.get(), it.is_told.get()), (2, true));
     }
 
     #[test]

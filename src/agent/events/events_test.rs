@@ -214,6 +214,16 @@ fn events_are_wanted_as_long_as_somebody_follows() {
 }
 
 #[test]
+fn who_awaits_an_answer_is_not_let_go() {
+    let hub = Hub::new();
+    let old = follow(&hub);
+    let new = hub.follow(Wanted::default()).unwrap();
+    hub.dismiss();
+    assert_eq!((old.is_over(), new.is_over()), (true, false));
+    assert_eq!(hub.newest(), Some(1));
+}
+
+#[test]
 fn a_summary_counts_by_kind_and_reason() {
     let mut summary = Summary::default();
     assert_eq!(summary.to_string(), "  nothing happened to it\n");

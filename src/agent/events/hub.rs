@@ -93,6 +93,12 @@ impl Hub {
         }
     }
 
+    /// There is nothing that could be told any more. Who follows is let go, and may come again; who
+    /// is not welcome yet is about to get an answer.
+    pub fn dismiss(&self) {
+        self.followers().all.retain(|_, follower| !follower.is_welcome);
+    }
+
     pub fn publish(&self, event: &Event) {
         for follower in self.followers().all.values_mut() {
             follower.offer(event);
@@ -138,6 +144,11 @@ impl Following {
     /// The next event, if there is one in that time.
     pub fn next(&self, patience: Duration) -> Option<Event> {
         self.queue.recv_timeout(patience).ok().or_else(|| self.take_lost())
+    }
+
+    /// Nothing will come any more.
+    pub fn is_over(&self) -> bool {
+        !self.hub.followers().all.contains_key(&self.number)
     }
 
     /// Nothing else came meanwhile that would have told.

@@ -11,6 +11,7 @@ use libbpf_rs::{MapCore, MapHandle, RingBuffer, RingBufferBuilder};
 use tracing::warn;
 
 use super::Event;
+use super::audience::Reads;
 use super::hub::Hub;
 use crate::agent::books;
 
@@ -33,6 +34,12 @@ impl Reader {
             .spawn(move || read(&buffer, &is_stopped))
             .context("cannot start the thread that reads what happens")?;
         Ok(Self { stopped, thread: Some(thread) })
+    }
+}
+
+impl Reads for Reader {
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 
@@ -77,4 +84,24 @@ fn read(buffer: &RingBuffer<'_>, is_stopped: &AtomicBool) {
 
 fn interrupted(error: libbpf_rs::Error) -> libbpf_rs::Result<()> {
     if error.kind() == libbpf_rs::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn it_has_ended_when_its_thread_has() {
+        let (end, ended) = crossbeam::channel::bounded::<()>(0);
+        let thread = thread::spawn(move || assert!(ended.recv().is_err()));
+        let reader = Reader { stopped: Arc::default(), thread: Some(thread) };
+        assert!(!reader.has_ended());
+        drop(end);
+        let begun = Instant::now();
+        while !reader.has_ended() {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            thread::yield_now();
+        }
+    }
 }

@@ -19,12 +19,13 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// Who does not read for so long is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns when whoever listens goes.
+/// Returns when whoever listens goes, or is let go.
 pub fn serve(mut stream: &UnixStream, following: &Following) -> Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     loop {
         match following.next(SIGN_OF_LIFE) {
             Some(event) => control::write_line(&mut stream, &event)?,
+            None if following.is_over() => return Ok(()),
             None => stream.write_all(b"\n")?,
         }
     }
@@ -62,7 +63,10 @@ impl Followed {
             Err(error) if is_timeout(&error) => return Ok(None),
             Err(error) => return Err(error).context("cannot hear from the scheduler"),
             Ok(_) if !self.line.ends_with(b"\n") => {
-                bail!("the scheduler has ended, or was not listened to for a minute")
+                bail!(
+                    "the scheduler has ended, cannot read what happens, or was not listened to for \
+                     a minute"
+                )
             }
             Ok(_) => {}
         }
@@ -103,6 +107,21 @@ mod tests {
         drop(followed);
         assert!(served.join().unwrap().is_err());
         assert_eq!(hub.newest(), None);
+    }
+
+    #[test]
+    fn who_cannot_be_told_anything_is_let_go() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let hub = Hub::new();
+        let following = hub.follow(Wanted::default()).unwrap();
+        hub.welcome(7);
+        hub.dismiss();
+        let served = thread::spawn(move || serve(&near, &following));
+        let mut followed = listen(far);
+        assert_eq!(followed.next(None).unwrap().unwrap().policy, Some(7));
+        let why = followed.next(None).unwrap_err().to_string();
+        assert!(why.contains("cannot read what happens"), "{why}");
+        served.join().unwrap().unwrap();
     }
 
     #[test]
