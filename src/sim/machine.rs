@@ -64,6 +64,10 @@ impl Topology {
         self.cpus.iter().map(|it| (it.socket, it.core)).collect::<BTreeSet<_>>().len()
     }
 
+    pub fn has_siblings(&self) -> bool {
+        self.nr_cores() < self.cpus.len()
+    }
+
     /// In the order of their first CPUs.
     pub fn cpus_by_core(&self) -> Vec<Vec<u32>> {
         let mut cores: Vec<((usize, usize), Vec<u32>)> = Vec::new();

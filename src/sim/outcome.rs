@@ -98,7 +98,7 @@ impl Outcome {
         let groups = setup.workload.groups.iter().zip(records).zip(&watch.groups);
         Self {
             policy: variant.name.clone(),
-            variant: variant.about.clone(),
+            variant: variant.about_on(&setup.topology),
             settings: variant.settings.clone(),
             requests_per_s: done as f64 / seconds,
             work,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How a machine is run: with AVX-512 or without, and under which policy.
 
+use super::machine::Topology;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
     pub name: String,
@@ -12,12 +14,15 @@ pub struct Variant {
     pub settings: Vec<String>,
 }
 
+/// Of two CPUs: what these are is not the same on each machine.
+const TWO_CPUS: &str = "two-siblings";
+
 /// What is compared: the first one is what the others are measured by.
 const OWN: [(&str, &str, bool, bool, &[&str]); 5] = [
     ("off", "without AVX-512", false, false, &[]),
     ("alone", "AVX-512, left alone", true, false, &[]),
     (
-        "two-siblings",
+        TWO_CPUS,
         "two siblings, back with system calls",
         true,
         true,
@@ -49,6 +54,14 @@ impl Variant {
 
     pub fn named(name: &str) -> Option<Variant> {
         Self::all().into_iter().find(|variant| variant.name == name)
+    }
+
+    /// What it is there.
+    pub fn about_on(&self, topology: &Topology) -> String {
+        if self.name == TWO_CPUS && !topology.has_siblings() {
+            return self.about.replace("two siblings", "two cores");
+        }
+        self.about.clone()
     }
 
     /// The default policy, but for these settings.

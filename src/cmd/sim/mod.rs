@@ -164,6 +164,16 @@ mod tests {
     }
 
     #[test]
+    fn two_cpus_are_siblings_where_cores_have_two() {
+        let row = |words: &str| {
+            let setup = machine(words).setup(Workload::named("nginx").unwrap(), 1).unwrap();
+            outcome_of(&setup, &Variant::named("two-siblings").unwrap()).unwrap().variant
+        };
+        assert_eq!(row("sim --cores=2"), "two siblings, back with system calls");
+        assert_eq!(row("sim --cores=3 --threads=1"), "two cores, back with system calls");
+    }
+
+    #[test]
     fn who_asks_for_too_much_has_found_no_mistake_of_the_model() {
         let with = |lines: &str| {
             let text = format!("about = \"much\"\n[[group]]\nname = \"it\"\n{lines}\n");
