@@ -179,6 +179,14 @@ impl Model {
     }
 }
 
+/// What is to be said where processors are modelled with more cores than their clocks are known for.
+pub fn guessed_clocks(model: &str, cores: u16) -> String {
+    let known = Model::named(model).and_then(|it| it.known_for_less_than(cores.into()));
+    known.map_or_else(String::new, |known| {
+        format!(", clocks beyond {known} cores are those of {known}")
+    })
+}
+
 /// No instruction asks for anything.
 fn without_licences(model: Model) -> Model {
     Model { demand: [Licence::L0; 5], ..model }
@@ -230,6 +238,13 @@ mod tests {
         let known = |name, cores| Model::named(name).unwrap().known_for_less_than(cores);
         assert_eq!((known("gold-6130", 16), known("gold-6130", 17)), (None, Some(16)));
         assert_eq!(known("zen4", 256), None);
+    }
+
+    #[test]
+    fn clocks_that_nobody_knows_are_told_of() {
+        assert_eq!(guessed_clocks("i9-7940x", 14), "");
+        assert_eq!(guessed_clocks("i9-7940x", 64), ", clocks beyond 14 cores are those of 14");
+        assert_eq!(guessed_clocks("zen4", 64), "");
     }
 
     #[test]

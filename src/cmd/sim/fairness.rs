@@ -8,9 +8,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::choice::Choice;
-use super::machine::ScaledMachine;
-use super::outcome_of;
+use super::machine::{Machine, ScaledMachine};
 use super::run::ratio;
+use super::{headline, outcome_of};
 use crate::cmd::{print, print_json};
 use crate::sim::unfairness::{self, Sharing};
 
@@ -51,11 +51,15 @@ pub fn run(options: &Options) -> Result<()> {
     let setup = options.machine.setup(options.choice.workload()?, options.seconds)?;
     let shared = unfairness::measure(&setup, !options.avx2, &options.settings, outcome_of)?;
     let report = Report { kind: "modelled", workload: setup.workload.name, shared };
-    if options.json { print_json(&report) } else { print(&table(&report)?) }
+    if options.json {
+        print_json(&report)
+    } else {
+        print(&table(&report, &options.machine.machine)?)
+    }
 }
 
-fn table(report: &Report) -> Result<String> {
-    let mut text = format!("{}. All figures are modelled.\n", report.workload);
+fn table(report: &Report, machine: &Machine) -> Result<String> {
+    let mut text = headline(&report.workload, &machine.model, machine.cores);
     writeln!(text, "{:>10} {:>10} {:>10} {:>10}", "causes", "victims", "unfairness", "error")?;
     for sharing in &report.shared {
         for victim in &sharing.victims {
@@ -72,4 +76,26 @@ fn table(report: &Report) -> Result<String> {
         }
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Fairness {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn it_says_which_clocks_nobody_knows() {
+        let words = ["fairness", "fair-compute", "--model=xeon-w-2104"];
+        let options = Fairness::try_parse_from(words).unwrap().options;
+        let report = Report { kind: "modelled", workload: "w".to_owned(), shared: Vec::new() };
+        let table = table(&report, &options.machine.machine).unwrap();
+        assert!(table.starts_with("w, clocks beyond 4 cores are those of 4. All"), "{table}");
+    }
 }

@@ -20,6 +20,7 @@ use super::{print, print_json};
 use crate::agent::policy;
 use crate::sim::comparison::measure_by_first;
 use crate::sim::experiment::{self, Setup};
+use crate::sim::model::guessed_clocks;
 use crate::sim::outcome::Outcome;
 use crate::sim::variant::Variant;
 use crate::sim::workload::Workload;
@@ -86,7 +87,8 @@ fn compare(options: &Quick) -> Result<()> {
     let setup = options.machine.setup(Workload::named("nginx")?, options.seconds)?;
     let mut outcomes: Vec<Outcome> = Vec::new();
     if !options.json {
-        print("A web server under full load. All figures are modelled.\n")?;
+        let Machine { model, cores, .. } = &options.machine;
+        print(&headline("A web server under full load", model, *cores))?;
         print(&format!(
             "{:>11} {:>9} {:>9} {:>9} {:>6}\n",
             "requests/s", "relative", "AVX cores", "changes", "low"
@@ -118,6 +120,11 @@ impl Report {
 fn outcome_of(setup: &Setup, variant: &Variant) -> Result<Outcome> {
     let policy = policy::turned(policy::standard(), &variant.settings)?;
     experiment::run(setup, variant, &machine::policy_on(&setup.model, &policy))
+}
+
+/// Whose figures come below it, and how much is known of the clocks.
+fn headline(what: &str, model: &str, cores: u16) -> String {
+    format!("{what}{}. All figures are modelled.\n", guessed_clocks(model, cores))
 }
 
 /// The last of them, measured by the first.
@@ -161,6 +168,15 @@ mod tests {
         let json = serde_json::to_value(report).unwrap();
         assert_eq!(json["kind"], "modelled");
         assert_eq!(json["outcomes"][1]["relative"], 0.5);
+    }
+
+    #[test]
+    fn each_headline_says_which_clocks_nobody_knows() {
+        assert_eq!(headline("it", "i9-7940x", 10), "it. All figures are modelled.\n");
+        assert_eq!(
+            headline("it", "xeon-w-2104", 10),
+            "it, clocks beyond 4 cores are those of 4. All figures are modelled.\n"
+        );
     }
 
     #[test]

@@ -10,12 +10,11 @@ use clap::Args;
 
 use super::choice::Choice;
 use super::machine::ScaledMachine;
-use super::outcome_of;
 use super::progress::Progress;
+use super::{headline, outcome_of};
 use crate::agent::policy::{self, named};
 use crate::cmd::{print, print_json};
 use crate::sim::comparison::{Comparison, measure_by_first};
-use crate::sim::model::Model;
 use crate::sim::outcome::Outcome;
 use crate::sim::record::Latency;
 use crate::sim::variant::Variant;
@@ -168,16 +167,9 @@ pub fn command_line() -> String {
 
 /// Whether its tier was asked for.
 fn table(comparison: &Comparison, is_asked_for: bool) -> Result<String> {
-    let mut text = format!(
-        "{}: {}. {}, {}, {} s, seed {}{}. All figures are modelled.\n",
-        comparison.workload,
-        comparison.about,
-        comparison.model,
-        comparison.shape,
-        comparison.seconds,
-        comparison.seed,
-        guessed_clocks(&comparison.model, comparison.shape.cores)
-    );
+    let Comparison { workload, about, model, shape, seconds, seed, .. } = comparison;
+    let what = format!("{workload}: {about}. {model}, {shape}, {seconds} s, seed {seed}");
+    let mut text = headline(&what, model, shape.cores);
     text.push_str(left_alone(&comparison.tier, is_asked_for));
     writeln!(
         text,
@@ -209,14 +201,6 @@ fn left_alone(tier: &str, is_asked_for: bool) -> &'static str {
         }
         _ => "",
     }
-}
-
-/// Where the processor that is modelled has fewer cores.
-fn guessed_clocks(model: &str, cores: u16) -> String {
-    let known = Model::named(model).and_then(|it| it.known_for_less_than(cores.into()));
-    known.map_or_else(String::new, |known| {
-        format!(", clocks beyond {known} cores are those of {known}")
-    })
 }
 
 /// Requests of several groups are not the same thing, so each has a line of its own.
@@ -303,13 +287,6 @@ mod tests {
         let best = error("best");
         assert!(best.contains("the simulator's (off, alone, two-siblings,"), "{best}");
         assert!(best.contains("the scheduler's (adaptive, fault-migrate, static,"), "{best}");
-    }
-
-    #[test]
-    fn clocks_that_nobody_knows_are_told_of() {
-        assert_eq!(guessed_clocks("i9-7940x", 14), "");
-        assert_eq!(guessed_clocks("i9-7940x", 64), ", clocks beyond 14 cores are those of 14");
-        assert_eq!(guessed_clocks("zen4", 64), "");
     }
 
     #[test]

@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::choice::from_file;
-use super::jobs;
 use super::machine::Machine;
 use super::run::{check_report, command_line, ratio, variants, write_report};
+use super::{headline, jobs};
 use crate::cmd::{print, print_json};
 use crate::sim::outcome::Outcome;
 use crate::sim::report::{self, Made};
@@ -196,7 +196,7 @@ fn draw(common: &Common, nr: u16, nr_seeds: u16, chosen: &[String]) -> Result<()
         let of_draws: Vec<_> = comparisons.chunks(nr_seeds.into()).map(<[_]>::to_vec).collect();
         let policies = sweep::spreads(&of_draws);
         if !common.json {
-            print(&draws_table(&workload.name, nr, &policies)?)?;
+            print(&draws_table(&workload.name, nr, &policies, &common.machine)?)?;
         }
         all.push(Drawn {
             kind: "modelled",
@@ -212,8 +212,9 @@ fn draw(common: &Common, nr: u16, nr_seeds: u16, chosen: &[String]) -> Result<()
     if common.json { print_json(&all) } else { Ok(()) }
 }
 
-fn draws_table(workload: &str, nr: u16, policies: &[Spread]) -> Result<String> {
-    let mut text = format!("{workload}: {nr} draws. All figures are modelled.\n");
+fn draws_table(workload: &str, nr: u16, policies: &[Spread], machine: &Machine) -> Result<String> {
+    let what = format!("{workload}: {nr} draws");
+    let mut text = headline(&what, &machine.model, machine.cores);
     let high = |of: &[f64]| sweep::percentile(of, 0.95);
     writeln!(text, "{:>9} {:>9} {:>7} {:>7}", "median", "5 % below", "sigma", "changes")?;
     for it in policies {
@@ -230,7 +231,7 @@ fn partition(common: &Common) -> Result<()> {
     for workload in &workloads {
         let best = best(common, workload)?;
         if !common.json {
-            print(&static_table(&best)?)?;
+            print(&static_table(&best, &common.machine)?)?;
         }
         all.push(best);
     }
@@ -271,12 +272,9 @@ fn best(common: &Common, workload: &Chosen) -> Result<Best> {
     Ok(sweep::best(name, *seconds, open_groups, default, &tried, best_for_all))
 }
 
-fn static_table(best: &Best) -> Result<String> {
-    let mut text = format!(
-        "{}: {} static partitions. All figures are modelled.\n",
-        best.workload,
-        best.tried.len()
-    );
+fn static_table(best: &Best, machine: &Machine) -> Result<String> {
+    let what = format!("{}: {} static partitions", best.workload, best.tried.len());
+    let mut text = headline(&what, &machine.model, machine.cores);
     if !best.open_groups.is_empty() {
         let names = best.open_groups.join(", ");
         writeln!(text, "Counted by how soon requests from outside are done: {names}.")?;
@@ -370,13 +368,28 @@ mod tests {
             sigma: Vec::new(),
             role_changes_10s: Vec::new(),
         };
-        let table = draws_table("w", 2, &[spread(vec![0.75, 0.5]), spread(Vec::new())]).unwrap();
+        let policies = [spread(vec![0.75, 0.5]), spread(Vec::new())];
+        let table = draws_table("w", 2, &policies, &common("sweep nginx").machine).unwrap();
         let rows: Vec<String> = table
             .lines()
             .skip(2)
             .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect();
         assert_eq!(rows, ["0.7500 0.5000 - - it", "- - - - it"]);
+    }
+
+    #[test]
+    fn tables_say_which_clocks_nobody_knows() {
+        let machine = common("sweep nginx --model=xeon-w-2104").machine;
+        let score = Score { work: 1.0, balance: 1.0 };
+        let best = sweep::best("w", 1, Vec::new(), score, &[(Vec::new(), score)], 1.0);
+        let clocks = "clocks beyond 4 cores are those of 4. All figures are modelled.";
+        for (table, what) in [
+            (draws_table("w", 2, &[], &machine), "w: 2 draws"),
+            (static_table(&best, &machine), "w: 1 static partitions"),
+        ] {
+            assert_eq!(table.unwrap().lines().next(), Some(&*format!("{what}, {clocks}")));
+        }
     }
 
     #[test]

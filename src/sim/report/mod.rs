@@ -11,6 +11,7 @@ use std::fmt::Write;
 
 use self::svg::{CORES_SHOWN, escape};
 use super::comparison::{Comparison, Shape};
+use super::model::guessed_clocks;
 use super::outcome::{ClassShares, Outcome};
 use super::record::Latency;
 use super::watch::COLUMNS;
@@ -85,11 +86,12 @@ fn introduction(made: &Made) -> String {
         made.seconds.map_or(String::new(), |seconds| format!(", for {seconds} s of its time"));
     format!(
         "<p><strong>Every figure here is modelled</strong>, not measured: the scheduler's own code \
-         ran on a model of a processor, {}, with {}{time}, with seed {}.</p>\n\
+         ran on a model of a processor, {}, with {}{time}, with seed {}{}.</p>\n\
          <p class=\"dim\">Made by <code>{}</code>, version {}.</p>\n",
         escape(&made.model),
         made.shape.to_string().replace(" x ", " &times; "),
         made.seed,
+        guessed_clocks(&made.model, made.shape.cores),
         escape(&made.command),
         escape(&made.version)
     )

@@ -117,6 +117,15 @@ fn pages() -> [String; 3] {
 }
 
 #[test]
+fn it_says_which_clocks_nobody_knows() {
+    let shape = Shape { cores: 10, ..SHAPE };
+    let made = Made { model: "xeon-w-2104".into(), shape, ..made() };
+    let page = report_of_sweeps::draws(&[drawn(&[0.25])], &made);
+    assert!(page.contains("with seed 42, clocks beyond 4 cores are those of 4.</p>"));
+    assert!(pages().iter().all(|page| !page.contains("clocks beyond")));
+}
+
+#[test]
 fn nothing_in_it_is_taken_for_html() {
     for page in pages() {
         assert!(!page.contains("<script") && !page.contains("alert(\""));
