@@ -23,7 +23,7 @@ pub const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "sim.nginx_default_sigma",
-        unit: "of the mean, modelled",
+        unit: "of the mean of runs of 10 s, modelled",
         bar: Bar::AtMost(0.002),
         measure: || deviation_over_seeds("default"),
     },
@@ -185,7 +185,7 @@ pub const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "sim.nginx_published_dynamic_sigma",
-        unit: "of the mean, modelled",
+        unit: "of the mean of runs of 10 s, modelled",
         bar: Bar::Any,
         measure: || deviation_over_seeds("dynamic"),
     },
@@ -233,7 +233,7 @@ pub const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "sim.draws_nginx_default_sigma_p95",
-        unit: "of the mean, modelled",
+        unit: "of the mean of runs of 10 s, modelled",
         bar: Bar::AtMost(0.002),
         measure: || Ok(high(&drawn_deviations()?)),
     },
@@ -427,12 +427,6 @@ pub const REASONS: &[Reason] = &[
               `fair-server` are as short, `x265-parsec` is at 0.971 and `x264-nginx` at 0.994",
     },
     Reason {
-        figures: &["sim.draws_nginx_default_sigma_p95"],
-        why: "ten seeds tell the sigma of a draw to a quarter, and 95 of 100 draws are below what \
-              that adds: the mean over 60 draws is 0.0019 (`scx_avxspec sim sweep draws nginx \
-              --draws 60 --seconds 5 --seeds 10 --policy default --json`)",
-    },
-    Reason {
         figures: &["sim.vs_best_static_balance"],
         why: "that is of `x264-nginx`, where the best partition gives the encoder 16 CPUs of 20, \
               which is more than its threads weigh; it is chosen after all of them were tried; \
@@ -447,6 +441,10 @@ const LOW_LOAD: &[&str] = &["run", "nginx-low", LOW_LOAD_SECONDS];
 const PERCENTILES: [&str; 5] = ["p50", "p90", "p99", "p999", "max"];
 
 const NGINX: &[&str] = &["run", "nginx"];
+
+/// How far runs are apart depends on how long they are, for requests differ. In table 5.8 of the
+/// thesis behind nginx.toml a request waited for 9.99 s, so the published runs were no shorter.
+const AS_PUBLISHED: &str = "--seconds=10";
 
 /// What Intel's manual says, which is far more than what was measured.
 const LONG_REQUEST: &[&str] = &["--scale=request=55.56"];
@@ -556,7 +554,7 @@ fn most(all: Vec<f64>) -> f64 {
 
 /// Of the work that the server gets done under a policy, as chance has it.
 fn deviation_over_seeds(policy: &str) -> Result<f64> {
-    let run = |seed| words(&["run", "nginx", &format!("--seed={seed}")]);
+    let run = |seed| words(&["run", "nginx", AS_PUBLISHED, &format!("--seed={seed}")]);
     deviation(&of_runs(policy, &(1..=20).map(run).collect::<Vec<_>>(), work)?)
 }
 
@@ -576,9 +574,8 @@ fn deviation(numbers: &[f64]) -> Result<f64> {
     Ok((squares / (numbers.len() - 1) as f64).sqrt() / mean)
 }
 
-/// In each of the draws, of a run that is as long as without draws.
 fn drawn_deviations() -> Result<Vec<f64>> {
-    default_drawn(&["nginx", "--seconds=5", "--seeds=10"], "sigma")
+    default_drawn(&["nginx", AS_PUBLISHED, "--seeds=10"], "sigma")
 }
 
 /// Of the default policy by itself, for each draw.
