@@ -127,10 +127,7 @@ pub fn begun(
             rounds: group.rounds,
             has_avx512: variant.has_avx512,
             channels: channels.clone(),
-            think: match &group.arrivals {
-                Some(Arrivals::Clients(_, think)) => Some(think.clone()),
-                _ => None,
-            },
+            think: group.think().cloned(),
             worth: (0..workload.phases.len()).map(|phase| group.work_of_request(phase)).collect(),
             record: record.clone(),
             records: records.clone(),

@@ -8,6 +8,8 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 
 use super::channels::Channel;
+#[cfg(test)]
+use super::channels::Channels;
 use super::program::{Program, Source, Step};
 use super::record::SharedRecord;
 use super::workload::{Begin, Length, What, Workload};
@@ -162,13 +164,13 @@ impl Worker {
 impl Program for Worker {
     fn next(&mut self, now: u64) -> Step {
         self.since.get_or_insert(now);
-        if self.at == 0 && self.ends_before == Some(self.round) {
-            self.ends_before = self.script.rounds.map(|rounds| self.round + rounds);
-            return Step::Succeed;
-        }
         let script = self.script.clone();
         // A round that takes no time is a system call at least, or time would stand still.
         for _ in 0..script.steps.len() {
+            if self.at == 0 && self.ends_before == Some(self.round) {
+                self.ends_before = script.rounds.map(|rounds| self.round + rounds);
+                return Step::Succeed;
+            }
             let Some(step) = script.steps.get(self.at) else { break };
             let is_due = (self.round + 1).is_multiple_of(step.every);
             let begun = if is_due { self.begin(&step.what, now) } else { None };
@@ -280,5 +282,52 @@ impl Source for Clients {
         self.left = self.left.checked_sub(1)?;
         let chosen = self.left as usize % self.channels.len().max(1);
         self.channels.get(chosen).map(|channel| (self.begin, *channel))
+    }
+}
+
+/// A thread of the first group, whatever is sent to.
+#[cfg(test)]
+pub fn made_up(workload: &Workload, seed: u64) -> Worker {
+    let (group, nr) = (&workload.groups[0], workload.groups.len());
+    let inbox = Channels::default().open();
+    let script = Script {
+        name: group.name.clone(),
+        steps: group.steps.clone(),
+        begin: group.begin,
+        phases: Phases::new(workload, 0),
+        rounds: group.rounds,
+        has_avx512: true,
+        channels: vec![vec![inbox]; nr],
+        think: group.think().cloned(),
+        worth: Vec::new(),
+        record: SharedRecord::default(),
+        records: vec![SharedRecord::default(); nr],
+    };
+    Worker::new(Rc::new(script), 0, seed, Some(inbox))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::workload_file;
+
+    fn with_steps(lines: &str) -> Worker {
+        let text = format!("about = \"it\"\n[[group]]\nname = \"it\"\n{lines}\n");
+        made_up(&workload_file::read("it", &text).unwrap(), 1)
+    }
+
+    /// Also where the next round begins at once.
+    #[test]
+    fn a_thread_ends_after_its_rounds() {
+        for last in ["\"syscall\"", "\"done\"", "{ do = \"syscall\", every = 2 }"] {
+            let steps = format!("steps = [{{ work = \"scalar\", us = 1 }}, \"done\", {last}]");
+            let mut worker = with_steps(&format!("rounds = 3\n{steps}"));
+            let mut works = || {
+                let steps = (0..).map(|n| worker.next(n)).take(20);
+                let steps = steps.take_while(|step| *step != Step::Succeed);
+                steps.filter(|step| matches!(step, Step::Work(..))).count()
+            };
+            assert_eq!([works(), works()], [3, 3], "{last}");
+        }
     }
 }

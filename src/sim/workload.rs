@@ -229,7 +229,7 @@ impl Workload {
     /// requests, or those of a group of which that is true.
     pub fn open_groups(&self) -> Vec<bool> {
         let waits = |of: &Group| of.has(&What::Wait);
-        let has_clients = |of: &Group| matches!(of.arrivals, Some(Arrivals::Clients(..)));
+        let has_clients = |of: &Group| of.think().is_some();
         let mut are_open: Vec<bool> =
             self.groups.iter().map(|group| waits(group) && !has_clients(group)).collect();
         loop {
@@ -253,6 +253,14 @@ impl Workload {
 impl Group {
     pub fn has(&self, what: &What) -> bool {
         self.steps.iter().any(|step| step.what == *what)
+    }
+
+    /// How long its clients do, if it has any.
+    pub fn think(&self) -> Option<&Length> {
+        match &self.arrivals {
+            Some(Arrivals::Clients(_, think)) => Some(think),
+            _ => None,
+        }
     }
 
     /// The numbers of groups.
