@@ -9,6 +9,7 @@ use super::machine::Topology;
 use super::model::Model;
 use super::outcome::Outcome;
 use super::variant::Variant;
+use super::worker::lets_time_go_on;
 use super::workload::Workload;
 use super::workload_file;
 use crate::agent::policy;
@@ -362,8 +363,10 @@ fn any_step() -> impl Strategy<Value = String> {
         Just("heavy512")
     ];
     let length = prop_oneof![
-        (0u32..3000).prop_map(|us| format!("{us}")),
-        (0u32..3000, 0u32..3000).prop_map(|(a, b)| format!("[{a}, {b}]")),
+        3 => (0u32..3000).prop_map(|us| format!("{us}")),
+        3 => (0u32..3000, 0u32..3000).prop_map(|(a, b)| format!("[{a}, {b}]")),
+        1 => Just("0".to_owned()),
+        1 => (1u32..3000).prop_map(|us| format!("[{us}, 0]")),
     ];
     let form = prop_oneof![
         Just(String::new()),
@@ -383,6 +386,7 @@ fn any_step() -> impl Strategy<Value = String> {
         1 => Just("\"yield\"".to_owned()),
         1 => Just("\"done\"".to_owned()),
         1 => (1u32..5).prop_map(|n| format!("{{ do = \"syscall\", every = {n} }}")),
+        1 => Just("{ do = \"syscall\", every = 1000000000 }".to_owned()),
         1 => Just("{ send = \"sink\" }".to_owned()),
     ]
 }
@@ -394,8 +398,8 @@ fn any_workload() -> impl Strategy<Value = String> {
         let rounds = rounds.map_or(String::new(), |rounds| format!("rounds = {rounds}\n"));
         let work = "{ work = \"light512\", us = 50 }";
         format!(
-            "about = \"any\"\nphases_s = [0, 0.5]\n[[group]]\nname = \"any\"\n\
-             threads = {threads}\n{rounds}steps = [{}, \"syscall\", {{ send = \"sink\" }}]\n\
+            "about = \"any\"\nphases_s = [0, 0.2]\n[[group]]\nname = \"any\"\n\
+             threads = {threads}\n{rounds}steps = [{}, {{ send = \"sink\" }}]\n\
              [[group]]\nname = \"sink\"\nthreads = 2\nsteps = [\"wait\", {work}, \"done\"]\n\
              [[group]]\nname = \"server\"\nthreads = 3\nqueue = \"each\"\n\
              arrivals = {{ per_second = [{rate}, 100] }}\n\
@@ -415,7 +419,16 @@ proptest! {
     /// It runs without a mistake of the scheduler, and no request is lost.
     #[test]
     fn any_workload_runs_and_loses_nothing(text in any_workload(), seed in 0u64..1000) {
-        let workload = workload_file::read("any", &text).unwrap();
+        let workload = match workload_file::read("any", &text) {
+            Ok(workload) => workload,
+            Err(error) => {
+                prop_assert!(error.to_string().contains("no step takes any time"), "{}", error);
+                return Ok(());
+            }
+        };
+        for now in [0, 1_000_000_000] {
+            prop_assert!(lets_time_go_on(&workload, seed, now), "time stands still at {}", now);
+        }
         let topology = Topology::regular(1, 1, 2, 2);
         let setup = Setup { topology, seed, ..setup(workload, 1) };
         let variant = of("default");

@@ -61,6 +61,8 @@ pub struct Worker {
     inbox: Option<Channel>,
     at: usize,
     round: u64,
+    /// Whether any step of the round did; of the first round it need not be known.
+    took_time: bool,
     /// Before this round the thread ends.
     ends_before: Option<u64>,
     /// When the request began that it is at; before the first step, nothing has.
@@ -88,19 +90,12 @@ impl Worker {
             inbox,
             at,
             round: 0,
+            took_time: true,
             ends_before,
             since: None,
             is_owing: false,
             sent: 0,
             uses: 1.0,
-        }
-    }
-
-    fn go_on(&mut self) {
-        self.at += 1;
-        if self.at == self.script.steps.len() {
-            self.at = 0;
-            self.round += 1;
         }
     }
 
@@ -165,22 +160,29 @@ impl Program for Worker {
     fn next(&mut self, now: u64) -> Step {
         self.since.get_or_insert(now);
         let script = self.script.clone();
-        // A round that takes no time is a system call at least, or time would stand still.
-        for _ in 0..script.steps.len() {
+        loop {
+            if self.at == script.steps.len() {
+                self.at = 0;
+                self.round += 1;
+                // A round that takes no time is a system call at least, or time would stand still.
+                if !std::mem::take(&mut self.took_time) {
+                    return Step::Syscall;
+                }
+            }
             if self.at == 0 && self.ends_before == Some(self.round) {
                 self.ends_before = script.rounds.map(|rounds| self.round + rounds);
                 return Step::Succeed;
             }
-            let Some(step) = script.steps.get(self.at) else { break };
+            let Some(step) = script.steps.get(self.at) else { return Step::Syscall };
             let is_due = (self.round + 1).is_multiple_of(step.every);
             let begun = if is_due { self.begin(&step.what, now) } else { None };
-            self.go_on();
+            self.at += 1;
             if let Some(begun) = begun {
+                self.took_time |= takes_time(begun);
                 self.uses = step.uses;
                 return begun;
             }
         }
-        Step::Syscall
     }
 
     fn name(&self) -> &str {
@@ -195,6 +197,11 @@ impl Program for Worker {
     fn uses(&self) -> f64 {
         self.uses
     }
+}
+
+/// Who waits has what it waits for at once, if that is there, and then a system call.
+fn takes_time(step: Step) -> bool {
+    matches!(step, Step::Work(..) | Step::Sleep(_) | Step::Syscall)
 }
 
 fn any_of(several: usize, random: &mut Pcg64) -> usize {
@@ -306,14 +313,29 @@ pub fn made_up(workload: &Workload, seed: u64) -> Worker {
     Worker::new(Rc::new(script), 0, seed, Some(inbox))
 }
 
+/// Whether a thread of the first group that begins then does anything but at once.
+#[cfg(test)]
+pub fn lets_time_go_on(workload: &Workload, seed: u64, now: u64) -> bool {
+    let mut worker = made_up(workload, seed);
+    // The first round may have begun before.
+    let two_rounds = 2 * (workload.groups[0].steps.len() + 2);
+    let is_at_once =
+        |step| matches!(step, Step::Send(..) | Step::Wait(_) | Step::Yield | Step::Succeed);
+    (0..two_rounds).any(|_| !is_at_once(worker.next(now)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sim::workload_file;
 
-    fn with_steps(lines: &str) -> Worker {
-        let text = format!("about = \"it\"\n[[group]]\nname = \"it\"\n{lines}\n");
-        made_up(&workload_file::read("it", &text).unwrap(), 1)
+    fn with_steps(lines: &str) -> Workload {
+        let sink = "[[group]]\nname = \"sink\"\nsteps = [\"wait\", \"done\"]\n";
+        let source = "[[group]]\nname = \"source\"\nsteps = [\"syscall\", { send = \"sink\" }]\n";
+        let text = format!(
+            "about = \"it\"\nphases_s = [0, 1]\n[[group]]\nname = \"it\"\n{lines}\n{sink}{source}"
+        );
+        workload_file::read("it", &text).unwrap()
     }
 
     /// Also where the next round begins at once.
@@ -321,7 +343,7 @@ mod tests {
     fn a_thread_ends_after_its_rounds() {
         for last in ["\"syscall\"", "\"done\"", "{ do = \"syscall\", every = 2 }"] {
             let steps = format!("steps = [{{ work = \"scalar\", us = 1 }}, \"done\", {last}]");
-            let mut worker = with_steps(&format!("rounds = 3\n{steps}"));
+            let mut worker = made_up(&with_steps(&format!("rounds = 3\n{steps}")), 1);
             let mut works = || {
                 let steps = (0..).map(|n| worker.next(n)).take(20);
                 let steps = steps.take_while(|step| *step != Step::Succeed);
@@ -329,5 +351,28 @@ mod tests {
             };
             assert_eq!([works(), works()], [3, 3], "{last}");
         }
+    }
+
+    /// Whatever it sends meanwhile.
+    #[test]
+    fn a_round_takes_time_even_if_no_step_does() {
+        for lines in [
+            "steps = [{ send = \"sink\" }, { work = \"scalar\", us = 0 }, \"done\"]",
+            "steps = [{ send = \"sink\" }, { work = \"scalar\", us = [100, 0] }, \"done\"]",
+            "steps = [{ sleep_us = 0 }, \"done\", { send = \"sink\" }]",
+            "steps = [{ do = \"syscall\", every = 1000000000 }, { send = \"sink\" }, \"done\"]",
+            "arrivals = { clients = 1 }\nsteps = [{ do = \"wait\", every = 1000000000 }, \"done\"]",
+        ] {
+            assert!(lets_time_go_on(&with_steps(lines), 1, 2_000_000_000), "{lines}");
+        }
+    }
+
+    /// Nor does one that does: no system call is made up.
+    #[test]
+    fn a_round_takes_no_more_time_than_it_says() {
+        let lines = "steps = [{ sleep_us = 1 }, { send = \"sink\" }, \"done\"]";
+        let mut worker = made_up(&with_steps(lines), 1);
+        let steps: Vec<Step> = (0..6).map(|n| worker.next(n)).collect();
+        assert!(!steps.contains(&Step::Syscall), "{steps:?}");
     }
 }
