@@ -134,9 +134,12 @@ pub fn begun(
         });
         // Each thread has numbers of its own, and each request what it had under another policy.
         let seed = setup.seed.wrapping_mul(1000).wrapping_add(nr_begun);
-        let footprint = Footprint { program, ..group.footprint };
-        nr_begun += spawn(&mut engine, group, &script, topology, seed, inboxes, footprint);
-        add_arrivals(&mut engine, group, &script, setup, !seed, inboxes);
+        nr_begun += group.nr_threads(topology) as u64;
+        if group.takes_part {
+            let footprint = Footprint { program, ..group.footprint };
+            spawn(&mut engine, group, &script, topology, seed, inboxes, footprint);
+            add_arrivals(&mut engine, group, &script, setup, !seed, inboxes);
+        }
     }
     Ok((engine, records))
 }
@@ -161,7 +164,6 @@ fn open_channels(
     (0..nr).map(|_| engine.open_channel()).collect()
 }
 
-/// How many there are.
 fn spawn(
     engine: &mut Engine<Modelled>,
     group: &Group,
@@ -170,11 +172,10 @@ fn spawn(
     seed: u64,
     inboxes: &[Channel],
     footprint: Footprint,
-) -> u64 {
-    let nr = group.nr_threads(topology);
+) {
     let (weight, cgroup) = (group.weight, group.cgroup);
     let mut process = None;
-    for n in 0..nr {
+    for n in 0..group.nr_threads(topology) {
         let inbox = inboxes.get(n % inboxes.len().max(1)).copied();
         let worker = Worker::new(script.clone(), n, seed, inbox);
         let home = Home { process, weight, cgroup, footprint };
@@ -183,7 +184,6 @@ fn spawn(
             process.get_or_insert(task);
         }
     }
-    nr as u64
 }
 
 fn add_arrivals(

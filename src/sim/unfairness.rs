@@ -111,13 +111,11 @@ fn variant(name: &str, mitigates: bool, has_avx512: bool, settings: Vec<String>)
     Variant { name: name.to_owned(), about: name.to_owned(), has_avx512, mitigates, settings }
 }
 
-/// The others are there, for groups are known by their numbers, but have no threads.
+/// The others are known, for groups and threads have their numbers.
 fn only(workload: &Workload, groups: &[usize]) -> Workload {
     let mut workload = workload.clone();
     for (n, group) in workload.groups.iter_mut().enumerate() {
-        if !groups.contains(&n) {
-            group.threads = 0;
-        }
+        group.takes_part = groups.contains(&n);
     }
     workload
 }

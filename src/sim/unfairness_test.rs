@@ -4,7 +4,7 @@
 use anyhow::Result;
 
 use super::engine::COSTS;
-use super::experiment::{Setup, run};
+use super::experiment::{Setup, begun, run};
 use super::machine::Topology;
 use super::model::Model;
 use super::outcome::Outcome;
@@ -88,6 +88,38 @@ fn what_comes_from_outside_counts_by_how_soon_it_is_done() {
         let [server] = &sharing.victims[..] else { panic!("{sharing:?}") };
         assert!(server.relative < 0.9, "{sharing:?}");
     }
+}
+
+/// Two that never meet: each thread draws the same by itself, and beside the other.
+#[test]
+fn nobody_is_unfair_by_luck() {
+    let cause = "[[group]]\nname = \"cause\"\n\
+        steps = [{ work = \"light512\", us = 5000, distribution = \"lognormal\", spread = 3 }, \"done\"]\n";
+    let victim =
+        "[[group]]\nname = \"victim\"\nsteps = [{ work = \"scalar\", us = 1000 }, \"done\"]\n";
+    for groups in [[cause, victim], [victim, cause]] {
+        let text = format!("about = \"two\"\n{}", groups.concat());
+        let found = measure(
+            &setup(workload_file::read("a test", &text).unwrap(), 1),
+            true,
+            &[],
+            run_variant,
+        );
+        let found = found.unwrap();
+        assert!(unfairness(&found[0]) < 1e-3, "{groups:?}: {found:?}");
+    }
+}
+
+#[test]
+fn for_who_takes_no_part_nothing_arrives() {
+    let mut setup =
+        beside_an_encoder("arrivals = { per_second = 1000 }", "\"done\"", "\"syscall\"");
+    setup.workload.groups[0].takes_part = false;
+    let policy = policy::on_cpu(&policy::standard(), 256);
+    let (mut engine, records) = begun(&setup, &Variant::with(&[]), &policy).unwrap();
+    engine.run_for(100_000_000).unwrap();
+    assert_eq!((engine.nr_sent(), engine.nr_threads()), (0, 8));
+    assert_eq!(records[0].borrow().arrived, 0);
 }
 
 #[test]

@@ -68,6 +68,9 @@ pub struct Group {
     pub arrivals: Option<Arrivals>,
     pub begin: Begin,
     pub steps: Vec<Step>,
+    /// Or neither its threads nor what arrives for it are there, and the others draw what they do
+    /// beside them.
+    pub takes_part: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

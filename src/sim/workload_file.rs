@@ -215,6 +215,7 @@ impl Reader<'_> {
             arrivals,
             begin: file.begin,
             steps,
+            takes_part: true,
         };
         self.placed(span, sensible(&group))?;
         Ok(group)
