@@ -264,6 +264,27 @@ fn requests_are_unfinished_for_as_long_as_they_take() {
     assert!((90.0..170.0).contains(&front), "{front}");
 }
 
+/// However often something is done, and before anybody has asked.
+#[test]
+fn there_are_as_many_clients_in_the_end() {
+    let work = "{ work = \"scalar\", us = 100 }";
+    for steps in [
+        format!("\"wait\", {work}, \"done\", {work}, \"done\""),
+        format!("\"done\", {work}, {{ do = \"wait\", every = 3 }}, {work}"),
+    ] {
+        let text = format!(
+            "about = \"it\"\n[[group]]\nname = \"it\"\nthreads = 2\narrivals = {{ clients = 7 }}\n\
+             steps = [{steps}]\n"
+        );
+        let setup = setup(workload_file::read("it", &text).unwrap(), 1);
+        let (mut engine, records) = begun(&setup, &of("off"), &standard()).unwrap();
+        engine.run_for(100_000_000).unwrap();
+        assert!(records[0].borrow().done > 100);
+        // Either thread may be at one.
+        assert!((5..=7).contains(&engine.nr_sent()), "{steps}: {}", engine.nr_sent());
+    }
+}
+
 /// Each of them would be an event, and there is no end to them in a run.
 #[test]
 fn more_requests_than_anybody_has_are_refused() {

@@ -143,16 +143,22 @@ impl Worker {
         let since = self.since.replace(now).unwrap_or(now);
         let work = self.worth(phase);
         self.script.record.borrow_mut().finish(now.saturating_sub(since), work);
-        self.end(now);
+        if !self.end(now) {
+            return None;
+        }
+        // Whoever has asked this has its answer, once.
         let think = self.script.think.as_ref()?;
         let ns = think.sample(phase, &mut self.random) as u64;
         self.inbox.map(|inbox| Step::Send(inbox, ns))
     }
 
-    fn end(&mut self, now: u64) {
-        if std::mem::take(&mut self.is_owing) {
+    /// Whether there was anything to be done with.
+    fn end(&mut self, now: u64) -> bool {
+        let was_owing = std::mem::take(&mut self.is_owing);
+        if was_owing {
             self.script.record.borrow_mut().end(now);
         }
+        was_owing
     }
 }
 

@@ -266,6 +266,11 @@ fn sensible(group: &Group) -> Result<()> {
         group.begin == Begin::First || !waits,
         "a group that waits begins with its first step: nothing is there to go on with",
     )?;
+    let is_answered = group.think().is_none() || !group.has(&What::Done) || answers_each(group);
+    ensured(
+        is_answered,
+        "clients ask again after \"done\": let one follow each \"wait\", as often",
+    )?;
     let Some(Arrivals::OfCapacity(shares)) = &group.arrivals else { return Ok(()) };
     ensured(group.has(&What::Done), "of_capacity needs a step \"done\"")?;
     let takes_nothing =
@@ -274,6 +279,17 @@ fn sensible(group: &Group) -> Result<()> {
         !shares.iter().enumerate().any(takes_nothing),
         "of_capacity needs work in each phase in which something arrives, or say per_second",
     )
+}
+
+/// Whether something is done between any request and the next one.
+fn answers_each(group: &Group) -> bool {
+    let steps = &group.steps;
+    let mut waits = steps.iter().enumerate().filter(|(_, step)| step.what == What::Wait);
+    waits.all(|(at, wait)| {
+        let after = steps[at + 1..].iter().chain(&steps[..at]);
+        let mut until_next = after.take_while(|step| step.what != What::Wait);
+        until_next.any(|step| step.what == What::Done && wait.every.is_multiple_of(step.every))
+    })
 }
 
 /// Nobody waits for what never comes, or is sent what it never takes.

@@ -66,6 +66,21 @@ fn steps_are_words_or_tables() {
     assert_eq!(read("some", &text).unwrap().groups[0].steps, expected);
 }
 
+/// In the same round or in the next one; or somebody else has them, and they come back.
+#[test]
+fn clients_are_answered_somewhere() {
+    for steps in [
+        "\"done\", \"wait\", \"syscall\"",
+        "\"wait\", \"done\", \"wait\", \"done\"",
+        "{ do = \"wait\", every = 4 }, { do = \"done\", every = 2 }",
+    ] {
+        assert!(read("w", &arriving("clients = 2", steps)).is_ok(), "{steps}");
+    }
+    let passed_on = arriving("clients = 2", "\"wait\", { send = \"b\" }");
+    let other = "[[group]]\nname = \"b\"\nsteps = [\"wait\", { send = \"a\" }, \"done\"]\n";
+    assert!(read("w", &format!("{passed_on}{other}")).is_ok());
+}
+
 /// One of them is enough, for others may pass on what they do.
 #[test]
 fn some_group_gets_something_done() {
@@ -133,6 +148,14 @@ fn whatever_is_wrong_is_said_with_its_line() {
         (
             arriving("per_second = 10000001", &request_of("1")),
             "line 5: numbers here are 0 to 10000000",
+        ),
+        (
+            arriving("clients = 2", "\"wait\", { do = \"done\", every = 2 }"),
+            "line 3: clients ask again after \"done\": let one follow each \"wait\", as often",
+        ),
+        (
+            arriving("clients = 2", "\"wait\", \"wait\", \"done\""),
+            "line 3: clients ask again after",
         ),
         (bad_step("3"), "line 7: invalid type: integer `3`, expected a step: a word, or a table"),
     ] {
