@@ -133,11 +133,11 @@ pub fn begun(
             records: records.clone(),
         });
         // Each thread has numbers of its own, and each request what it had under another policy.
-        let seed = setup.seed.wrapping_mul(1000).wrapping_add(nr_begun);
+        let (first, seed) = (nr_begun, seed_of(setup.seed, nr_begun));
         nr_begun += group.nr_threads(topology) as u64;
         if group.takes_part {
             let footprint = Footprint { program, ..group.footprint };
-            spawn(&mut engine, group, &script, topology, seed, inboxes, footprint);
+            spawn(&mut engine, group, &script, setup, first, inboxes, footprint);
             add_arrivals(&mut engine, group, &script, setup, !seed, inboxes);
         }
     }
@@ -164,20 +164,26 @@ fn open_channels(
     (0..nr).map(|_| engine.open_channel()).collect()
 }
 
+/// Of the thread that is begun after so many others. There is room for a thousand up to the first
+/// one with the next seed; whoever comes after these goes on where no seed is that people choose.
+fn seed_of(seed: u64, nth: u64) -> u64 {
+    seed.wrapping_mul(1000).wrapping_add(nth % 1000).wrapping_add((nth / 1000) << 40)
+}
+
 fn spawn(
     engine: &mut Engine<Modelled>,
     group: &Group,
     script: &Rc<Script>,
-    topology: &Topology,
-    seed: u64,
+    setup: &Setup,
+    first: u64,
     inboxes: &[Channel],
     footprint: Footprint,
 ) {
     let (weight, cgroup) = (group.weight, group.cgroup);
     let mut process = None;
-    for n in 0..group.nr_threads(topology) {
+    for (nth, n) in (first..).zip(0..group.nr_threads(&setup.topology)) {
         let inbox = inboxes.get(n % inboxes.len().max(1)).copied();
-        let worker = Worker::new(script.clone(), n, seed, inbox);
+        let worker = Worker::new(script.clone(), n, seed_of(setup.seed, nth), inbox);
         let home = Home { process, weight, cgroup, footprint };
         let task = engine.spawn_in(Box::new(worker), home);
         if group.process == Process::One {
@@ -217,5 +223,20 @@ fn per_second(group: &Group, setup: &Setup) -> Option<Vec<f64>> {
         Arrivals::OfCapacity(shares) => {
             Some(shares.iter().enumerate().map(|(phase, share)| share * capacity(phase)).collect())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_threads_draw_the_same() {
+        let threads = || (0..THREADS_MAX as u64).step_by(100);
+        let seeds = [0, 1, 2, 999, 1000, 1_000_000];
+        let all = seeds.into_iter().flat_map(|seed| threads().map(move |nth| seed_of(seed, nth)));
+        assert_eq!(all.collect::<BTreeSet<_>>().len(), seeds.len() * threads().count());
     }
 }

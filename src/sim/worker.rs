@@ -75,9 +75,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// The first thread of the group has the seed, the others have the next ones.
     pub fn new(script: Rc<Script>, number: usize, seed: u64, inbox: Option<Channel>) -> Self {
-        let mut random = Pcg64::seed_from_u64(seed.wrapping_add(number as u64));
+        let mut random = Pcg64::seed_from_u64(seed);
         let ends_before = script.rounds;
         let at = match script.begin {
             Begin::First => 0,
