@@ -137,12 +137,14 @@ fn longest(outcome: &Outcome) -> Option<f64> {
     all?.into_iter().max_by(f64::total_cmp)
 }
 
-/// The one that so many are below, if there are any.
+/// What so many are below, if there are any: between two of them it is on the line through both.
 pub fn percentile(numbers: &[f64], share: f64) -> Option<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let at = (sorted.len() as f64 * share) as usize;
-    sorted.get(at.min(sorted.len().saturating_sub(1))).copied()
+    let at = sorted.len().saturating_sub(1) as f64 * share;
+    let (low, high) = (sorted.get(at.floor() as usize)?, sorted.get(at.ceil() as usize)?);
+    // Also where either is infinite.
+    Some(if low == high { *low } else { low + (high - low) * at.fract() })
 }
 
 /// Every static partition that is worth a try on such a machine, by its settings.
@@ -290,8 +292,12 @@ mod tests {
     #[test]
     fn percentiles_are_of_the_sorted_numbers() {
         let numbers: Vec<f64> = (0..100).rev().map(f64::from).collect();
-        assert_eq!(percentile(&numbers, 0.5), Some(50.0));
-        assert_eq!(percentile(&numbers, 0.05), Some(5.0));
+        assert_eq!(percentile(&numbers, 0.5), Some(49.5));
+        let p5 = percentile(&numbers, 0.05).unwrap();
+        assert!((p5 - 4.95).abs() < 1e-9, "{p5}");
+        assert_eq!(percentile(&[3.0, 1.0, 2.0], 0.5), Some(2.0));
+        assert_eq!(percentile(&[7.0], 0.95), Some(7.0));
+        assert_eq!(percentile(&[f64::INFINITY, 1.0, f64::INFINITY], 0.75), Some(f64::INFINITY));
         assert_eq!(percentile(&[], 0.5), None);
     }
 

@@ -794,11 +794,13 @@ fn high(numbers: &[f64]) -> f64 {
     percentile(numbers, 0.95)
 }
 
-/// The one that so many are below.
+/// What so many are below, as a sweep tells it.
 fn percentile(numbers: &[f64], share: f64) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted[((sorted.len() as f64 * share) as usize).min(sorted.len() - 1)]
+    let at = (sorted.len() - 1) as f64 * share;
+    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    if low == high { low } else { low + (high - low) * at.fract() }
 }
 
 /// Two figures of the same run need it once.

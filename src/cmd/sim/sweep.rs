@@ -375,7 +375,7 @@ mod tests {
             .skip(2)
             .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect();
-        assert_eq!(rows, ["0.7500 0.5000 - - it", "- - - - it"]);
+        assert_eq!(rows, ["0.6250 0.5125 - - it", "- - - - it"]);
     }
 
     #[test]
