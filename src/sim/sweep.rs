@@ -58,8 +58,8 @@ pub struct Spread {
     pub median: Option<f64>,
     /// It does less in 5 of 100 draws.
     pub p5: Option<f64>,
-    /// In the order of the draws.
-    pub relative: Vec<f64>,
+    /// In the order of the draws; nothing in those in which the first one does nothing.
+    pub relative: Vec<Option<f64>>,
     /// How long requests of the first group of threads take, by that under the first policy.
     pub latency: Vec<Latency>,
     /// The longest of each draw, in which the load changes; nothing where some change of the load
@@ -81,15 +81,14 @@ pub fn spreads(draws: &[Vec<Comparison>]) -> Vec<Spread> {
     let comparisons: Vec<&Comparison> = draws.iter().filter_map(|seeds| seeds.first()).collect();
     let first = comparisons.first().map_or(&[][..], |first| &first.outcomes);
     let spread = |(n, it): (usize, &Outcome)| {
-        let relative: Vec<f64> = comparisons
-            .iter()
-            .filter_map(|comparison| comparison.outcomes.get(n)?.relative)
-            .collect();
+        let relative: Vec<Option<f64>> =
+            comparisons.iter().map(|comparison| comparison.outcomes.get(n)?.relative).collect();
+        let known: Vec<f64> = relative.iter().flatten().copied().collect();
         Spread {
             policy: it.policy.clone(),
             variant: it.variant.clone(),
-            median: percentile(&relative, 0.5),
-            p5: percentile(&relative, 0.05),
+            median: percentile(&known, 0.5),
+            p5: percentile(&known, 0.05),
             relative,
             latency: comparisons.iter().filter_map(|it| latency(it, n)).collect(),
             settle_ms: comparisons

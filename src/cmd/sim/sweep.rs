@@ -362,7 +362,7 @@ mod tests {
             variant: "it".to_owned(),
             median: sweep::percentile(&relative, 0.5),
             p5: sweep::percentile(&relative, 0.05),
-            relative,
+            relative: relative.into_iter().map(Some).collect(),
             latency: Vec::new(),
             settle_ms: Vec::new(),
             sigma: Vec::new(),

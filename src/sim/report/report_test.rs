@@ -83,7 +83,7 @@ fn drawn(relative: &[f64]) -> Drawn {
         variant: EVIL.into(),
         median: (!relative.is_empty()).then_some(0.75),
         p5: (!relative.is_empty()).then_some(0.5),
-        relative: relative.to_vec(),
+        relative: relative.iter().copied().map(Some).collect(),
         latency: Vec::new(),
         settle_ms: Vec::new(),
         sigma: Vec::new(),
@@ -149,6 +149,35 @@ fn every_draw_is_shown() {
     for cell in ["0.7500", "0.5000", "0.2500"] {
         assert!(page.contains(&format!("<td>{cell}</td>")), "{cell}");
     }
+}
+
+/// Of three draws, the one in the middle: the last one's result stays at its own factors.
+#[test]
+fn a_draw_without_a_result_moves_no_other() {
+    let dots = |middle: Option<f64>| -> Vec<String> {
+        let mut all = drawn(&[0.25, 0.5, 0.75]);
+        all.policies[1].relative[1] = middle;
+        let page = report_of_sweeps::draws(&[all], &made());
+        let dots = page.split("<circle class=\"each\"").skip(1);
+        dots.map(|it| it.split("/>").next().unwrap().to_owned()).collect()
+    };
+    // For each of two parameters.
+    let [with, mut without] = [dots(Some(0.5)), dots(None)];
+    assert_eq!((with.len(), without.len()), (2 * 3, 2 * 2));
+    without.retain(|dot| !with.contains(dot));
+    assert!(without.is_empty(), "{without:?} instead of {with:?}");
+}
+
+#[test]
+fn draws_keep_their_places() {
+    let with = |relative| {
+        let mut comparison = comparison(&[2.0, 1.5]);
+        comparison.outcomes[1].relative = relative;
+        vec![comparison]
+    };
+    let spreads = sweep::spreads(&[with(Some(0.25)), with(None), with(Some(0.75))]);
+    assert_eq!(spreads[1].relative, [Some(0.25), None, Some(0.75)]);
+    assert_eq!(spreads[1].median, Some(0.5));
 }
 
 /// Of the first group, where there are several.

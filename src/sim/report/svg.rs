@@ -178,7 +178,7 @@ fn diamond(x: f64, y: f64) -> String {
 }
 
 /// The numbers of each row as hairs, with their median and what 5 of 100 are below.
-pub fn spreads(rows: &[(&str, &[f64])]) -> String {
+pub fn spreads(rows: &[(&str, Vec<f64>)]) -> String {
     let axis = Axis::of(rows.iter().flat_map(|(_, numbers)| numbers.iter().copied()));
     let x = |it: f64| NAMES + axis.share(it) * (WIDTH - NAMES - 30.0);
     let bottom = rows.len() as f64 * ROW;

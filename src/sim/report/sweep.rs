@@ -18,8 +18,8 @@ pub fn draws(all: &[Drawn], made: &Made) -> String {
 }
 
 fn drawn(it: &Drawn) -> String {
-    let rows: Vec<(&str, &[f64])> =
-        it.policies.iter().map(|of| (of.variant.as_str(), &of.relative[..])).collect();
+    let rows: Vec<(&str, Vec<f64>)> =
+        it.policies.iter().map(|of| (of.variant.as_str(), known(of).collect())).collect();
     let caption = format!(
         "Useful work in {} draws of {} s, by that of the first policy in the same draw: a hair for \
          each draw, the median (a disc), and what 5 of 100 are below (a diamond). Where requests \
@@ -35,12 +35,18 @@ fn drawn(it: &Drawn) -> String {
     )
 }
 
+/// What came of the draws in which there was anything to measure it by.
+fn known(policy: &Spread) -> impl Iterator<Item = f64> {
+    policy.relative.iter().flatten().copied()
+}
+
 /// Of a policy on each parameter.
 fn dependence(all: &Drawn, policy: &Spread) -> String {
     let panels: Vec<(&str, Vec<Point>)> = parameters::uncertain()
         .map(|name| {
             let factors = all.factors_of(name).into_iter();
-            (name, factors.zip(policy.relative.iter().copied()).collect())
+            let points = factors.zip(&policy.relative);
+            (name, points.filter_map(|(factor, relative)| Some((factor, (*relative)?))).collect())
         })
         .collect();
     let caption = format!(
@@ -52,8 +58,8 @@ fn dependence(all: &Drawn, policy: &Spread) -> String {
 
 fn summary(all: &Drawn) -> Vec<Vec<String>> {
     let row = |it: &Spread| {
-        let least = it.relative.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = it.relative.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let least = known(it).fold(f64::INFINITY, f64::min);
+        let most = known(it).fold(f64::NEG_INFINITY, f64::max);
         let numbers =
             [it.median, it.p5, Some(least), Some(most)].map(|it| it.map_or("-".to_owned(), number));
         [it.variant.clone()].into_iter().chain(numbers).collect()
