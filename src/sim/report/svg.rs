@@ -252,10 +252,13 @@ pub fn scatter(points: &[Point], one: Point, across: &str, up: &str) -> String {
         body += &line("guide", [LEFT, y(mark), WIDTH - 30.0, y(mark)]);
         body += &text(LEFT - 8.0, y(mark) + 4.0, "end", &mark_name(mark));
     }
-    for (across, up) in points {
+    let is_somewhere = |(across, up): &&Point| across.is_finite() && up.is_finite();
+    for (across, up) in points.iter().filter(is_somewhere) {
         body += &disc("each", x(*across), y(*up), 4.0);
     }
-    body += &diamond(x(one.0), y(one.1));
+    if is_somewhere(&&one) {
+        body += &diamond(x(one.0), y(one.1));
+    }
     body += &text((LEFT + WIDTH) / 2.0, BOTTOM + 38.0, "middle", across);
     body += &text(LEFT - 8.0, TOP - 12.0, "end", up);
     svg(BOTTOM + 46.0, "partitions, and the default policy", &body)
@@ -400,6 +403,19 @@ mod tests {
         let axis = Axis::of([3.0, 1.0, f64::NAN].into_iter());
         assert!(axis.share(1.0) > 0.0 && axis.share(3.0) < 1.0 && axis.share(1.5) < 0.5);
         assert!(Axis::of(std::iter::empty()).most > 0.0);
+    }
+
+    #[test]
+    fn what_is_nowhere_is_not_shown() {
+        let nowhere = [(1.0, f64::NAN), (f64::INFINITY, 1.0)];
+        let points = [&nowhere[..], &[(1.0, 1.0)]].concat();
+        let chart = scatter(&points, (2.0, 2.0), "work", "balance");
+        assert_eq!((chart.matches("<circle").count(), chart.matches("hollow").count()), (1, 1));
+        let alone = scatter(&points, nowhere[0], "work", "balance");
+        assert_eq!((alone.matches("<circle").count(), alone.matches("hollow").count()), (1, 0));
+        for page in [chart, alone] {
+            assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+        }
     }
 
     #[test]
