@@ -10,7 +10,7 @@ use super::comparison::Comparison;
 use super::outcome::Outcome;
 use super::parameters;
 use super::record::Latency;
-use super::score::Score;
+use super::score::{self, Score};
 
 /// Factors for each uncertain parameter: anything from half to one and a half of what it is.
 pub fn draws(nr: usize, seed: u64) -> Vec<Vec<String>> {
@@ -65,7 +65,8 @@ pub struct Spread {
     /// The longest of each draw, in which the load changes; nothing where some change of the load
     /// did not make the number of AVX cores another one, or where that never settled.
     pub settle_ms: Vec<Option<f64>>,
-    /// How far the work of each draw deviates from seed to seed, by its mean; of several seeds.
+    /// How far the work of each draw deviates from seed to seed, by its mean; of several seeds. Where
+    /// requests come from outside it is `relative` that does, and that of the first policy does not.
     pub sigma: Vec<f64>,
     /// How often CPUs change their roles in 10 s once there is no more to learn; of runs that are
     /// longer than that takes.
@@ -97,7 +98,7 @@ pub fn spreads(draws: &[Vec<Comparison>]) -> Vec<Spread> {
                 .filter(|outcome| !outcome.settle_ms.is_empty())
                 .map(longest)
                 .collect(),
-            sigma: draws.iter().filter_map(|seeds| sigma(&works(seeds, n))).collect(),
+            sigma: draws.iter().filter_map(|seeds| sigma(&results(seeds, n))).collect(),
             role_changes_10s: comparisons
                 .iter()
                 .filter_map(|it| role_changes_10s(it.outcomes.get(n)?, it.seconds))
@@ -112,8 +113,15 @@ fn latency(comparison: &Comparison, nth: usize) -> Option<Latency> {
     Some(of(nth)?.by(&of(0)?))
 }
 
-fn works(seeds: &[Comparison], nth: usize) -> Vec<f64> {
-    seeds.iter().filter_map(|it| Some(it.outcomes.get(nth)?.work)).collect()
+/// Of a policy with each seed. How many requests come from outside is chance, and the same under all
+/// policies; what the first one is measured by is itself.
+fn results(seeds: &[Comparison], nth: usize) -> Vec<f64> {
+    let outcomes = seeds.iter().filter_map(|it| it.outcomes.get(nth));
+    let result = |it: &Outcome| match it.groups.iter().any(score::is_open) {
+        true => it.relative.filter(|_| nth > 0),
+        false => Some(it.work),
+    };
+    outcomes.filter_map(result).collect()
 }
 
 /// The standard deviation, by the mean.

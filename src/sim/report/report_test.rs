@@ -180,6 +180,26 @@ fn draws_keep_their_places() {
     assert_eq!(spreads[1].median, Some(0.5));
 }
 
+/// How many come is chance, and no policy's merit.
+#[test]
+fn seeds_in_which_more_arrives_are_not_apart() {
+    let with = |work: f64, unfinished: Option<f64>| {
+        let mut comparison = comparison(&[work, 0.75 * work]);
+        for group in comparison.outcomes.iter_mut().flat_map(|it| &mut it.groups) {
+            group.unfinished = unfinished;
+        }
+        comparison.outcomes[1].relative = Some(0.75);
+        comparison
+    };
+    let sigmas = |unfinished| {
+        let spreads = sweep::spreads(&[vec![with(2.0, unfinished), with(3.0, unfinished)]]);
+        spreads.into_iter().map(|it| it.sigma).collect::<Vec<_>>()
+    };
+    assert_eq!(sigmas(Some(1.0)), [vec![], vec![0.0]]);
+    let closed = sigmas(None).concat();
+    assert!(closed.len() == 2 && closed.iter().all(|it| *it > 0.2), "{closed:?}");
+}
+
 /// Of the first group, where there are several.
 #[test]
 fn draws_tell_how_long_requests_take() {
