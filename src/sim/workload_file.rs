@@ -127,12 +127,21 @@ impl<'de> Deserialize<'de> for FileStep {
     }
 }
 
+const ONE_NUMBER: &str = "one number is expected here: only us, sleep_us, of_capacity, per_second and \
+                          think_us may be lists of one for each phase";
+
+fn is_list_for_number(message: &str) -> bool {
+    let expected = message.strip_prefix("invalid type: sequence, expected ");
+    matches!(expected, Some("f64" | "u32" | "u64"))
+}
+
 /// `name` is that of the workload, or of its file.
 pub fn read(name: &str, text: &str) -> Result<Workload> {
     let reader = Reader { name, text };
     let file: File = toml::from_str(text).map_err(|error| {
         // Its first line says what is wrong.
-        let message = error.message().lines().next().unwrap_or("cannot be read").to_owned();
+        let message = error.message().lines().next().unwrap_or("cannot be read");
+        let message = if is_list_for_number(message) { ONE_NUMBER } else { message };
         reader.wrong(error.span().unwrap_or(0..0), message)
     })?;
     reader.workload(file)

@@ -131,6 +131,20 @@ fn whatever_is_wrong_is_said_with_its_line() {
         (bad_step("{ work = \"scalar\", us = nan }"), "line 7: numbers here are 0 to"),
         (bad_step("{ work = \"scalar\", us = [1] }"), "line 7: there are 2 phases, but 1 numbers"),
         (bad_step("{ work = \"scalar\", us = \"1\" }"), "line 7: a number is expected here, or a"),
+        (
+            bad_step("{ work = \"light512\", us = 1, speed_up = [1, 2] }"),
+            "line 7: one number is expected here: only us, sleep_us, of_capacity, per_second and think_us",
+        ),
+        (
+            bad_step("{ do = \"syscall\", every = [1, 2] }"),
+            "line 7: one number is expected here: only",
+        ),
+        (SMALL.replace("\"a\"", "\"a\"\nweight = [1, 2]"), "one number is expected here: only us"),
+        (
+            SMALL.replace("\"a\"", "\"a\"\nname = [1, 2]").replacen("name = \"a\"\n", "", 1),
+            "a string",
+        ),
+        (arriving("clients = [1, 2]", &request_of("1")), "one number is expected here: only us"),
         (bad_step("{ work = \"scalar\", us = 1, spread = 1 }"), "line 7: gamma and lognormal have"),
         (bad_step("{ do = \"done\", us = 1 }"), "line 7: without, us and speed_up are for work"),
         (bad_step("{ send = \"b\" }"), "line 7: there is no group \"b\""),
