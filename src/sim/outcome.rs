@@ -37,7 +37,7 @@ pub struct Outcome {
     /// At the end.
     pub avx_cores: u32,
     pub role_changes: u64,
-    /// Whose clock was low at a time, on average.
+    /// Busy ones whose clock was low at a time, on average: one that idles loses nothing by that.
     pub low_cores: f64,
     pub migrations_per_request: f64,
     /// Of the work with 512-bit vectors, how much was done on scalar cores.

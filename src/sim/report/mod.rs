@@ -249,7 +249,7 @@ const CLOCKS: [&str; 6] = [
     "Scalar cores in L0 / L1 / L2, %",
     "Their speed lost, %",
     "AVX cores in L0 / L1 / L2, %",
-    "Cores at a low clock",
+    "Busy cores at a low clock",
 ];
 
 fn groups(comparison: &Comparison) -> String {

@@ -249,7 +249,7 @@ fn every_figure_says_that_it_is_modelled() {
 #[test]
 fn cores_with_a_low_clock_are_no_share() {
     let page = html(&comparison(&[2.0]));
-    assert!(page.contains("L1 / L2, %</th><th>Cores at a low clock</th>"), "{page}");
+    assert!(page.contains("L1 / L2, %</th><th>Busy cores at a low clock</th>"), "{page}");
     assert!(
         page.contains("The last column is a number of cores") && page.contains("<td>1.50</td>")
     );
