@@ -284,10 +284,10 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
 /*
  * Whoever is to run on @cpu next, if that is not @prev, which has the context @tctx if
  * it may stay. Time for which nobody else waited costs @prev nothing: it took nothing
- * from anyone.
+ * from anyone. In line, for each switch asks.
  */
-static bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *prev,
-		      struct task_ctx *tctx)
+static __always_inline bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *prev,
+				      struct task_ctx *tctx)
 {
 	u64 shared, avx, private = nr_waiting(private_queue(cpu));
 	enum avx_choice choice = CHOOSE_PREV;
