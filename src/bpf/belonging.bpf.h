@@ -144,18 +144,20 @@ static __always_inline void go_to(struct task_struct *p, s32 idle_cpu, bool is_a
 			   enq_flags);
 }
 
+/* If not the verifier knows, and nothing remains of what follows. */
+static __always_inline bool may_leave(void)
+{
+	return classifies() || cpus_per_core > 1;
+}
+
 /*
  * The task that was found a moment ago to leave: nobody need find out again what it is here,
  * nor where it goes if it belongs there, for migrations are to be cheap.
  */
 static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 {
-	struct cpu_ctx *cctx;
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 
-	/* Then nobody leaves: the verifier knows, and nothing of this remains. */
-	if (!classifies() && cpus_per_core == 1)
-		return false;
-	cctx = lookup_cpu(bpf_get_smp_processor_id());
 	if (!cctx || cctx->sent_away != (u64)p)
 		return false;
 	cctx->sent_away = 0;

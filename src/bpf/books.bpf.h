@@ -26,12 +26,14 @@ static __always_inline u32 wait_bucket(u64 wait_ns)
 }
 
 /*
- * One of so many, by numbers that have nothing to do with waits and cost nothing. The last
- * digits of the time are not taken, for clocks are coarser; and who never ran is one of many.
+ * One of so many, by a number that has nothing to do with waits and costs nothing. Its
+ * last digits are not taken: clocks are coarser. It is the same for all who never ran.
  */
 static __always_inline bool is_sampled(u64 ran, u32 pid)
 {
-	return !((ran / AVX_WAIT_FIRST_NS + pid) % AVX_WAITS_SAMPLED);
+	u64 number = ran / AVX_WAIT_FIRST_NS;
+
+	return !(number % AVX_WAITS_SAMPLED) && (number || !(pid % AVX_WAITS_SAMPLED));
 }
 
 /* Of the time since the last AVX work, for how long the clock was low. */

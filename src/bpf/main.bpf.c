@@ -186,7 +186,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 only_cpu, idle;
 	u64 now;
 
-	if (!(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
+	if (may_leave() && !(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
 		return;
 	tctx = lookup_task(p);
 	only_cpu = only_cpu_of(p);

@@ -47,7 +47,8 @@ fn who_may_not_go_where_cpus_idle_is_left_in_peace() {
 /// It uses AVX-512 where it is, again and again, which is no move.
 #[test]
 fn who_may_use_no_avx_core_pays_for_no_moves() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    let settings = ["sizing=static", "avx-cpus=1", "return=syscall"];
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
     engine.run_for(SECOND / 10).unwrap();
     let cpu = (the_avx_core(&engine) + 1) % 4;
     let short = [Step::Work(Kind::Light512, 10e3), Step::Work(Kind::Scalar, 20e3), Step::Syscall];
