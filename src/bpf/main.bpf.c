@@ -296,7 +296,7 @@ static __always_inline bool take_next(s32 cpu, struct cpu_ctx *cctx, const struc
 	if (nr_llcs > 1)
 		look_around(cpu, tctx);
 	shared = nr_waiting(shared_queue(cctx->shared_llc));
-	avx = classifies() ? nr_waiting(avx_queue(cctx->avx_llc)) : 0;
+	avx = classifies() && had_avx_work ? nr_waiting(avx_queue(cctx->avx_llc)) : 0;
 
 	if (!(shared | private | avx)) {
 		if (tctx)

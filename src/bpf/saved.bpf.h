@@ -73,8 +73,8 @@ __noinline int saw_saved(struct task_struct *p __arg_trusted, bool is_wide)
 	return 0;
 }
 
-/* @p is about to run again, or to be queued for it. */
-static void learn_from_the_past(struct task_struct *p)
+/* @p is about to run again, or to be queued for it. In line, for each switch asks. */
+static __always_inline void learn_from_the_past(struct task_struct *p)
 {
 	enum avx_evidence evidence = evidence_of_the_past(p);
 	bool is_wide = evidence == EVIDENCE_WIDE;

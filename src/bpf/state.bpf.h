@@ -199,7 +199,8 @@ static u64 ran_up_to(const struct task_struct *p, const struct cpu_ctx *cctx, u6
 	return cctx->ran_before + now - cctx->started_at;
 }
 
-u32 nr_misused; /* AVX cores that run other work */
+bool had_avx_work; /* ever: until then nobody waits for AVX cores */
+u32 nr_misused;	   /* AVX cores that run other work */
 
 static void set_misused(struct cpu_ctx *cctx, bool is_misused)
 {

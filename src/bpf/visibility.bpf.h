@@ -123,6 +123,7 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 			const struct avx_policy *policy, enum avx_cause cause,
 			const struct avx_moment *at)
 {
+	had_avx_work = true;
 	book_beginning(tctx, cause, generation_of(policy), at->ran);
 	phase_begins(&tctx->phase, policy, at->ran);
 	watch_syscalls(p, true);
