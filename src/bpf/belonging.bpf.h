@@ -163,9 +163,13 @@ static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 	cctx->sent_away = 0;
 	if (cctx->sent_to < 0)
 		return false;
-	/* Meanwhile somebody may have changed what it may use: this CPU was not locked. */
+	/*
+	 * Meanwhile somebody may have changed what it may use: this CPU was not locked. It
+	 * has decided to idle, and @p may stay here after all.
+	 */
 	if (only_cpu_of(p) >= 0 || !is_allowed_on(p, cctx->sent_to)) {
 		scx_bpf_kick_cpu(cctx->sent_to, SCX_KICK_IDLE);
+		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), 0);
 		return false;
 	}
 	go_to(p, cctx->sent_to, cctx->sends_avx, enq_flags);
