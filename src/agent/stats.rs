@@ -82,7 +82,7 @@ metrics! {
         nr_avx_cpus: "CPUs that are AVX cores now",
     }
     {
-        direct: "tasks that went past the queues, straight to an idle CPU",
+        direct: "tasks that found an idle CPU when they woke up or were to be queued",
         queued_shared: "tasks queued where any allowed CPU takes them",
         queued_private: "tasks queued for the only CPU they may use",
         kept: "slices given again to the task that was running",

@@ -157,22 +157,25 @@ static __always_inline bool may_leave(void)
 static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+	s32 idle;
 
 	if (!cctx || cctx->sent_away != (u64)p)
 		return false;
 	cctx->sent_away = 0;
-	if (cctx->sent_to < 0)
-		return false;
+	idle = cctx->sent_to;
 	/*
 	 * Meanwhile somebody may have changed what it may use: this CPU was not locked. It
 	 * has decided to idle, and @p may stay here after all.
 	 */
-	if (only_cpu_of(p) >= 0 || !is_allowed_on(p, cctx->sent_to)) {
-		scx_bpf_kick_cpu(cctx->sent_to, SCX_KICK_IDLE);
+	if (only_cpu_of(p) >= 0 || !(idle < 0 ? may_use_avx_core(p) : is_allowed_on(p, idle))) {
+		if (idle >= 0)
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), 0);
 		return false;
 	}
-	go_to(p, cctx->sent_to, cctx->sends_avx, enq_flags);
+	if (idle < 0)
+		return false;
+	go_to(p, idle, cctx->sends_avx, enq_flags);
 	return true;
 }
 

@@ -514,7 +514,7 @@ struct task_ctx {
  * writes its copy; a reader adds up all of them.
  */
 struct avx_cpu_stats {
-	u64 direct;	    /* tasks that went straight to an idle CPU */
+	u64 direct;	    /* tasks that found an idle CPU when they were to be queued */
 	u64 queued_shared;  /* tasks queued where any allowed CPU takes them */
 	u64 queued_private; /* tasks queued for the only CPU they may use */
 	u64 kept;	    /* slices given again to the task that was running */

@@ -341,7 +341,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 	if (tctx && !is_taken) {
 		if (cpus_per_core == 1 || !leaves_for_idle_core(prev, cpu)) {
 			run_on(prev, tctx, cctx);
-			/* Whoever idles next may be no place for who is confined: the tick asks. */
+			/* Who is confined was asked in vain, and is asked again by the tick. */
 			set_misused(cctx, is_misuse(prev, cctx) && may_use_any_cpu(prev));
 			return;
 		}

@@ -67,11 +67,11 @@ __noinline int wake_for_stranded(u64 id, u64 stranded_ns)
 
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, id, 0) {
-		s64 due_in = p->scx.dsq_vtime - scx_bpf_now();
+		s64 due = due_in(p, scx_bpf_now());
 
 		avx = allowed_in(p, ROLE_AVX);
 		cpu = avx ? scx_bpf_pick_idle_cpu(avx, 0) : -ENOENT;
-		if (cpu < 0 && is_somebody(stranded(due_in, stranded_ns)))
+		if (cpu < 0 && is_somebody(stranded(due, stranded_ns)))
 			cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (cpu >= 0)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

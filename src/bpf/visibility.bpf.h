@@ -123,7 +123,9 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 			const struct avx_policy *policy, enum avx_cause cause,
 			const struct avx_moment *at)
 {
-	had_avx_work = true;
+	/* Each switch reads it, on all CPUs. */
+	if (!had_avx_work)
+		had_avx_work = true;
 	book_beginning(tctx, cause, generation_of(policy), at->ran);
 	phase_begins(&tctx->phase, policy, at->ran);
 	watch_syscalls(p, true);
@@ -378,7 +380,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	runs_as(p, tctx, cctx, true, at.now);
 	if (cctx->role == ROLE_AVX || !nr_avx_cpus)
 		return 0;
-	/* Whether it moves is asked when it is to be scheduled, and once. */
+	/* Whether there is a place to go to is asked when it is to be scheduled. */
 	if (may_use_avx_core(p))
 		tctx->book.sent_to_avx++;
 	tctx->came_from = bpf_get_smp_processor_id();
@@ -421,14 +423,17 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 	const struct avx_policy *policy = current_policy();
 	struct task_ctx *tctx = lookup_task(p);
 	struct avx_process *process;
+	struct cpu_ctx *cctx;
 	struct avx_moment at;
 
 	process = bpf_task_storage_get(&processes, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!process || !tctx || !policy)
 		return 0;
-	if (tctx->habit.class == CLASS_AVX) {
-		at = accounted_moment_of(p);
+	cctx = lookup_cpu(bpf_get_smp_processor_id());
+	if (cctx && tctx->habit.class == CLASS_AVX) {
+		at = moment_of(p, cctx);
 		end_phase(p, tctx, policy, BOUNDARY_SYSCALL, &at);
+		runs_as(p, tctx, cctx, false, at.now);
 	}
 	*process = (struct avx_process){};
 	tctx->habit = (struct avx_habit){};

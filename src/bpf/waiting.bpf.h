@@ -176,8 +176,10 @@ __noinline s64 first_allowed_due_in(u64 id, s32 cpu, u64 now)
 	u32 passed = 0;
 
 	bpf_for_each(scx_dsq, p, id, 0) {
-		if (is_allowed_on(p, cpu) || ++passed >= MAX_PASSED_OVER)
-			return due_in(p, now);
+		s64 due = due_in(p, now);
+
+		if (is_somebody(due) && (is_allowed_on(p, cpu) || ++passed >= MAX_PASSED_OVER))
+			return due;
 	}
 	return NOBODY_DUE;
 }
