@@ -427,6 +427,13 @@ pub const REASONS: &[Reason] = &[
               `fair-server` are as short, `x265-parsec` is at 0.971 and `x264-nginx` at 0.994",
     },
     Reason {
+        figures: &["sim.role_changes_10s"],
+        why: "that is of `x264-low`, where the server leaves the encoder ten CPUs at one time and \
+              twelve at another: a core is given back and needed again 2 to 4 s later, three times \
+              in 90 s (`scx_avxspec sim run x264-low --seconds 90 --policy default --json`); no \
+              other steady load has any change after its first second",
+    },
+    Reason {
         figures: &["sim.vs_best_static_balance"],
         why: "that is of `x264-nginx`, where the best partition gives the encoder 16 CPUs of 20, \
               which is more than its threads weigh; it is chosen after all of them were tried; \
