@@ -51,8 +51,6 @@ void sim_move_away(struct sim_task *task)
 
 	sim_unlink_task(task);
 	cpu = sim_fallback_cpu(task);
-	if (task->cpu != cpu)
-		task->moves++;
 	task->cpu = cpu;
 	sim_enqueue(task, cpu, 0);
 	/* As for a task of any class. */

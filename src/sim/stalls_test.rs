@@ -42,6 +42,7 @@ fn who_goes_while_it_waits_does_not_take_the_rest_along() {
         let there = engine.kernel().cpu_of(task);
         engine.allow(task, &mask(1 << (1 - there)));
         engine.run_for(10 * MS).unwrap();
+        assert_eq!(engine.kernel().moves(task), 1);
         engine.work_done(task, Kind::Scalar)
     };
     let waits = done(0.0) - done(16384.0);
