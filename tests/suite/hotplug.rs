@@ -31,7 +31,7 @@ pub fn rounds(count: u32) -> Result<()> {
                  for state in 0 1; do
                      before=$(loads)
                      set_cpu 2 $state
-                     wait_until 60 is_loaded_since $before || fail no restart after cpu2 $state
+                     wait_until 60 is_loaded_since $before || fail_with_its_words no restart after cpu2 $state
                      all_progress $loops
                      grep -q 'ext.enabled.*1' /proc/$$/sched || fail not scheduled by it
                  done
@@ -50,7 +50,8 @@ pub fn rounds(count: u32) -> Result<()> {
     Ok(())
 }
 
-/// It counts on each CPU, and one goes before it has begun to there; then they go in a row.
+/// It counts on each CPU, and one goes before it has begun to there; then they go in a row. No CPU
+/// is said to leave while the first counters are opened: for that one they would wait forever.
 fn in_a_row() -> Result<()> {
     let guest = scheduler_guest(Qemu::cpus(6), Flavour::Stock)?;
     let outcome = with_fake_counters(guest, Flavour::Stock)?
@@ -59,11 +60,12 @@ fn in_a_row() -> Result<()> {
              start_scheduler --force --tier counters \
                  --clock-counters fake_clocks:0,fake_clocks:1,fake_clocks:2
              busy_loops 6
+             wait_until 30 has_counters 18 || fail_with_its_words counters are not open
              echo 4 >/sys/module/fake_clocks/parameters/leaves
              for cpu in 5 4; do
                  before=$(loads)
                  set_cpu $cpu 0
-                 wait_until 60 is_loaded_since $before || fail no restart after cpu$cpu
+                 wait_until 60 is_loaded_since $before || fail_with_its_words no restart after cpu$cpu
              done
              all_progress $loops
              echo -1 >/sys/module/fake_clocks/parameters/leaves
@@ -72,7 +74,7 @@ fn in_a_row() -> Result<()> {
                  for cpu in 5 4 3 2 1; do
                      set_cpu $cpu $state
                  done
-                 wait_until 60 is_loaded_since $before || fail no restart after $state
+                 wait_until 60 is_loaded_since $before || fail_with_its_words no restart after $state
                  all_progress $loops
              done
              stop_scheduler
