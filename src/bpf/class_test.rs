@@ -41,6 +41,7 @@ struct Process {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Worth {
     pub window_at: u64,
+    pub before_ns: u64,
     pub earned_ns: u64,
     pub spent_ns: u64,
     pub alone_until: u64,

@@ -400,7 +400,8 @@ struct avx_event {
 
 /* What AVX cores earn for a process, and what they cost it. */
 struct avx_worth {
-	u64 window_at;	 /* since when the two are summed up */
+	u64 window_at;	 /* since when the two are summed up, */
+	u64 before_ns;	 /* ... and of how much time before this they tell yet */
 	u64 earned_ns;	 /* time that would have been lost at a low clock */
 	u64 spent_ns;	 /* time that is lost to moves and waits */
 	u64 alone_until; /* up to when the process is left alone */

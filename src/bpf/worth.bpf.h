@@ -15,7 +15,8 @@
  * nobody's loss. Once a second the two are compared. If the price is higher, and worth
  * speaking of, the process is left alone: it sees AVX-512, and does its wide work where it
  * is. After a pause it is tried again for a second, and each pause is twice as long as the
- * one before, up to a bound.
+ * one before, up to a bound. For whoever stays the seconds before count as well, each for less
+ * than the next one: waits come in bursts, and one bad second is seldom followed by another.
  *
  * Limits. Programs that share a core are judged one by one: of what a program that is
  * left alone does to others only the hold times are known. What a program waited while
@@ -30,6 +31,8 @@
 #define WORTH_WINDOW_NS (1000 * 1000 * 1000ULL)
 #define WORTH_PAUSE_MIN_NS (2 * WORTH_WINDOW_NS)
 #define WORTH_PAUSE_MAX_NS (AVX_WORTH_PAUSE_WINDOWS * WORTH_WINDOW_NS)
+/* With each window this part of what was weighed before is forgotten: one of so many. */
+#define WORTH_FORGETS 4
 /* What is seen so early in a try is what it takes to get there. */
 #define WORTH_SETTLE_NS (200 * 1000 * 1000ULL)
 
@@ -95,12 +98,22 @@ static __always_inline void begin_window(struct avx_worth *worth, u64 at)
 	worth->window_at = at;
 	worth->earned_ns = 0;
 	worth->spent_ns = 0;
+	worth->before_ns = 0;
+}
+
+/* A window of so much time is over, and counts for some time yet. */
+static __always_inline void remember_window(struct avx_worth *worth, u64 elapsed_ns)
+{
+	worth->earned_ns -= worth->earned_ns / WORTH_FORGETS;
+	worth->spent_ns -= worth->spent_ns / WORTH_FORGETS;
+	worth->before_ns += elapsed_ns;
+	worth->before_ns -= worth->before_ns / WORTH_FORGETS;
 }
 
 static __always_inline bool is_too_dear(const struct avx_worth *worth, u64 elapsed_ns)
 {
 	return worth->spent_ns > worth->earned_ns &&
-	       worth->spent_ns > elapsed_ns * AVX_WORTH_LEAST / AVX_WHOLE;
+	       worth->spent_ns > (worth->before_ns + elapsed_ns) * AVX_WORTH_LEAST / AVX_WHOLE;
 }
 
 /*
@@ -109,17 +122,14 @@ static __always_inline bool is_too_dear(const struct avx_worth *worth, u64 elaps
  */
 static __always_inline bool ends_window(struct avx_worth *worth, u64 begun, u64 next)
 {
-	if (__sync_val_compare_and_swap(&worth->window_at, begun, next) != begun)
-		return false;
-	begin_window(worth, next);
-	return true;
+	return __sync_val_compare_and_swap(&worth->window_at, begun, next) == begun;
 }
 
 /* Decides, if it is time to; what others add meanwhile may be lost. */
 static __always_inline enum avx_judgement judge_worth(struct avx_worth *worth,
 						      const struct avx_policy *policy, u64 now)
 {
-	u64 begun = worth->window_at, elapsed = since(begun, now);
+	u64 begun = worth->window_at, elapsed = since(begun, now), next;
 	bool is_dear;
 
 	if (!policy->only_where_it_pays || !serves_all(policy)) {
@@ -132,7 +142,11 @@ static __always_inline enum avx_judgement judge_worth(struct avx_worth *worth,
 		return JUDGED_AS_BEFORE;
 	/* What was weighed long ago, or before a pause, says nothing of now. */
 	if (!begun || elapsed >= 2 * WORTH_WINDOW_NS) {
-		if (!ends_window(worth, begun, now + WORTH_SETTLE_NS) || !worth->alone_until)
+		next = now + WORTH_SETTLE_NS;
+		if (!ends_window(worth, begun, next))
+			return JUDGED_AS_BEFORE;
+		begin_window(worth, next);
+		if (!worth->alone_until)
 			return JUDGED_AS_BEFORE;
 		worth->alone_until = 0;
 		return JUDGED_ANEW;
@@ -149,6 +163,7 @@ static __always_inline enum avx_judgement judge_worth(struct avx_worth *worth,
 					  WORTH_PAUSE_MAX_NS);
 		worth->alone_until = now + worth->pause_ns;
 	} else {
+		remember_window(worth, elapsed);
 		worth->pause_ns = 0;
 	}
 	return is_dear ? JUDGED_TOO_DEAR : JUDGED_AS_BEFORE;

@@ -104,6 +104,37 @@ fn where_nothing_is_lost_nothing_is_decided() {
     assert_eq!(run(&policy::on_cpu(&policy::standard(), 256), seldom, 100 * SECOND), (0.0, 0));
 }
 
+/// Half of what is worth a decision, second for second, is never so much.
+#[test]
+fn what_is_lost_is_compared_with_the_time_that_it_took() {
+    let policy = policy::on_cpu(&policy::standard(), 256);
+    let mut worth = Worth::default();
+    for now in (SECOND..60 * SECOND).step_by(50 * MS as usize) {
+        avx_weigh_wait(&mut worth, &policy, 50 * MS / 2048, 0);
+        assert_eq!(judge(&mut worth, &policy, now), AS_BEFORE, "at {now}");
+    }
+}
+
+/// It waits as a rule for a part of what it earns, but in some seconds for twice as long as that.
+#[test]
+fn a_bad_second_is_not_enough() {
+    let policy = policy::on_cpu(&policy::standard(), 256);
+    for (bad_seconds, is_alone) in [(1, false), (8, true)] {
+        let mut worth = Worth::default();
+        for now in (SECOND..20 * SECOND).step_by(2 * MS as usize) {
+            let is_bad = (10..10 + bad_seconds).contains(&(now / SECOND));
+            avx_weigh_phase(&mut worth, &policy, SERVER.gap, false);
+            let earned = 670 * US / 4;
+            avx_weigh_wait(&mut worth, &policy, if is_bad { 2 * earned } else { earned / 4 }, 0);
+            judge(&mut worth, &policy, now);
+            if avx_is_left_alone(&worth, now) {
+                break;
+            }
+        }
+        assert_eq!(worth.alone_until > 0, is_alone, "{bad_seconds}");
+    }
+}
+
 #[test]
 fn it_can_be_switched_off_at_once() {
     let on = policy::on_cpu(&policy::standard(), 256);
