@@ -21,7 +21,7 @@
  *
  * How long to wait before cores are given back depends on how soon they are needed
  * again, which is learnt: where the set had to grow soon after it shrank, the dwell time
- * is four times as long, up to a bound, and halved again after a minute without regrets.
+ * is four times as long, up to a bound, and halved again after two minutes without regrets.
  * So a load that ends frees its cores at once, and one that comes in bursts keeps them.
  *
  * Where CPUs are too few for all, the set is no larger than AVX work has a share in
@@ -82,7 +82,8 @@ struct avx_sizing {
 	u64 demand;    /* ... of AVX work that ran or waited, */
 	u64 fair;      /* ... and of what it may have where others want CPUs, */
 	u64 recent;    /* ... and the same lately, */
-	u64 fair_for;  /* ... while so much time passed */
+	u64 fair_for;  /* ... while so much time passed; */
+	u64 apart_for; /* how long the two are far apart */
 	u64 weight;    /* what AVX tasks counted for that waited the last time, or 0 */
 	u32 nr_avx;    /* CPUs that are AVX cores */
 	u32 for_nodes; /* ... that are to be there for each node to have some, or 0 */
@@ -144,15 +145,19 @@ static __always_inline u64 weight_of_new(const struct avx_demand *demand, u64 av
 	return at_least_one(AVX_WHOLE * elapsed_ns / (elapsed_ns + average_ns));
 }
 
-/* By how much longer than demand what AVX work may have is averaged, and what it had lately. */
-#define SHARE_WINDOWS 40
+/*
+ * By how much longer than demand what AVX work may have is averaged, and what it had lately; and
+ * how long the two are apart if it is no busy moment of others.
+ */
+#define SHARE_WINDOWS 200
 #define RECENT_WINDOWS 8
+#define APART_WINDOWS 10
 
 /*
  * What AVX work may have now, on average since it began: that is noisy, and small changes of it
  * are not worth a change of the set. The second half of that time is enough, for in the first
- * one tasks may still come and go that stay AVX tasks later. Where it is lately quite another
- * one, because somebody came or went, what was before does not count.
+ * one tasks may still come and go that stay AVX tasks later. Where it stays quite another one,
+ * because somebody came or went, what was before does not count.
  */
 static __always_inline void average_share(struct avx_sizing *sizing,
 					  const struct avx_policy *policy,
@@ -162,11 +167,14 @@ static __always_inline void average_share(struct avx_sizing *sizing,
 	u64 lately_ns = at_most(sizing->fair_for, recent_ns);
 	u64 half_ns = at_most(sizing->fair_for / 2, SHARE_WINDOWS * policy->window_ns);
 	u64 average_ns = at_least(lately_ns, half_ns);
+	bool apart;
 
 	sizing->recent = moving_average(sizing->recent, fair, weight_of_new(demand, lately_ns));
 	sizing->fair = moving_average(sizing->fair, fair, weight_of_new(demand, average_ns));
 	sizing->fair_for = sizing->nr_avx ? sizing->fair_for + demand->elapsed_ns : 0;
-	if (difference(sizing->recent, sizing->fair) > sizing->fair / 4) {
+	apart = difference(sizing->recent, sizing->fair) > sizing->fair / 4;
+	sizing->apart_for = apart ? sizing->apart_for + demand->elapsed_ns : 0;
+	if (sizing->apart_for > APART_WINDOWS * policy->window_ns) {
 		sizing->fair = sizing->recent;
 		sizing->fair_for = at_most(sizing->fair_for, recent_ns);
 	}
@@ -334,9 +342,12 @@ static __always_inline u32 grow_to(struct avx_sizing *sizing, u32 larger)
 	return larger;
 }
 
-/* What is needed so soon after it was given back was given back too soon. */
-#define REGRET_NS (1000 * 1000 * 1000ULL)
-#define FORGET_NS (60 * REGRET_NS)
+/*
+ * What is needed so soon after it was given back was given back too soon: others may use what is
+ * kept as well while it idles, and who waits until it is there again pays each time.
+ */
+#define REGRET_NS (10 * 1000 * 1000 * 1000ULL)
+#define FORGET_NS (12 * REGRET_NS)
 
 static __always_inline void regret(struct avx_sizing *sizing)
 {
