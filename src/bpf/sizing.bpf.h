@@ -26,7 +26,7 @@
  *
  * Where CPUs are too few for all, the set is no larger than AVX work has a share in
  * the machine, but for three quarters of a core: share.bpf.h says how large that is. Tasks
- * come and go, so that is averaged over a longer time, and anew where it becomes quite
+ * come and go, so that is averaged over a longer time, and anew where it stays quite
  * another one. What others may have they get after the shortest dwell time; what idles
  * for a while may be had beyond any share.
  *

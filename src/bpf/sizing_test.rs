@@ -440,7 +440,7 @@ fn busy_moments_of_others_do_not_move_the_set() {
     }
 }
 
-/// Work that comes back after four seconds is there before the set could have changed twice in ten.
+/// Four seconds with work and four without take turns: after six rounds the set stays.
 #[test]
 fn what_comes_back_within_ten_seconds_keeps_its_cores() {
     let mut machine = Machine::new(policy::standard(), 16, 1);
