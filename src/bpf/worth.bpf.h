@@ -158,12 +158,12 @@ static __always_inline enum avx_judgement judge_worth(struct avx_worth *worth,
 	is_dear = is_too_dear(worth, elapsed);
 	if (!ends_window(worth, begun, now))
 		return JUDGED_AS_BEFORE;
+	remember_window(worth, elapsed);
 	if (is_dear) {
 		worth->pause_ns = at_most(at_least(2 * worth->pause_ns, WORTH_PAUSE_MIN_NS),
 					  WORTH_PAUSE_MAX_NS);
 		worth->alone_until = now + worth->pause_ns;
 	} else {
-		remember_window(worth, elapsed);
 		worth->pause_ns = 0;
 	}
 	return is_dear ? JUDGED_TOO_DEAR : JUDGED_AS_BEFORE;
