@@ -16,7 +16,8 @@
  *     0:n5      the same with thread 0, instead of with oneself
  *
  * Each begins a millisecond after the one before, and from then on their names are scene0,
- * scene1...
+ * scene1... The first begins a second after the program, and not with a second: what the kernel
+ * and the scheduler do once a second would come into each try of a scene, or into none.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -159,6 +160,16 @@ static void step(const char *word)
 	}
 }
 
+/* @ms after @start, when a millisecond begins. */
+static struct timespec later(struct timespec start, long ms)
+{
+	ms += start.tv_nsec / 1000000;
+	return (struct timespec){
+		.tv_sec = start.tv_sec + ms / 1000,
+		.tv_nsec = ms % 1000 * 1000000,
+	};
+}
+
 static void play(int n, struct timespec start, char **script)
 {
 	unsigned long cpus = strtoul(script[0], NULL, 0);
@@ -173,7 +184,7 @@ static void play(int n, struct timespec start, char **script)
 		be_nice(0, atoi(script[1]));
 	snprintf(name, sizeof(name), "scene%d", n);
 	/* Until then nobody runs, not even who started them. */
-	start.tv_nsec = n * 1000 * 1000;
+	start = later(start, 1000 + n);
 	if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &start, NULL))
 		err(1, "clock_nanosleep");
 	prctl(PR_SET_NAME, name);
@@ -193,8 +204,6 @@ int main(int argc, char **argv)
 		    -1, 0);
 	if (pids == MAP_FAILED || clock_gettime(CLOCK_MONOTONIC, &start))
 		err(1, "cannot begin");
-	/* With the second after next at the latest. */
-	start.tv_sec += 2;
 	for (int n = 0; 3 * n + 3 < argc; n++)
 		if (!fork())
 			play(n, start, argv + 3 * n + 1);
