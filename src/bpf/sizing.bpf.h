@@ -22,7 +22,9 @@
  * How long to wait before cores are given back depends on how soon they are needed
  * again, which is learnt: where the set had to grow soon after it shrank, the dwell time
  * is four times as long, up to a bound, and halved again after two minutes without regrets.
- * So a load that ends frees its cores at once, and one that comes in bursts keeps them.
+ * So a load that ends frees its cores at once, and one that comes in bursts keeps them. And
+ * it is the longer the less is given back, for one core of ten costs others in a fifth of a
+ * second what ten cost them in a fiftieth.
  *
  * Where CPUs are too few for all, the set is no larger than AVX work has a share in
  * the machine, but for three quarters of a core: share.bpf.h says how large that is. Tasks
@@ -73,9 +75,10 @@ struct avx_sizing {
 	u64 now;       /* the sum of all times that elapsed */
 	u64 grown_at;  /* when the set grew the last time */
 	u64 needed_at; /* when it was too small to lose a core, or lost one */
-	u64 peak;      /* the largest demand since then, in CPU_BUSY */
+	u64 peak;      /* the largest demand since then, in CPU_BUSY, */
+	u64 spare_ns;  /* ... and the time of CPUs that were more than enough */
 	u64 shrunk_at; /* when it lost one the last time, or 0 */
-	u64 patience;  /* how long it takes to lose one, */
+	u64 patience;  /* how long it takes to lose all, */
 	u64 learnt_at; /* ... and when that was decided */
 	u64 total;     /* moving averages, in CPU_BUSY: of what ran, */
 	u64 avx;       /* ... of AVX work that ran, */
@@ -83,7 +86,7 @@ struct avx_sizing {
 	u64 fair;      /* ... and of what it may have where others want CPUs, */
 	u64 recent;    /* ... and the same lately, */
 	u64 fair_for;  /* ... while so much time passed; */
-	u64 apart_for; /* how long the two are far apart */
+	u64 apart_for; /* how long the two are far apart, by how far that is */
 	u64 weight;    /* what AVX tasks counted for that waited the last time, or 0 */
 	u32 nr_avx;    /* CPUs that are AVX cores */
 	u32 for_nodes; /* ... that are to be there for each node to have some, or 0 */
@@ -167,13 +170,17 @@ static __always_inline void average_share(struct avx_sizing *sizing,
 	u64 lately_ns = at_most(sizing->fair_for, recent_ns);
 	u64 half_ns = at_most(sizing->fair_for / 2, SHARE_WINDOWS * policy->window_ns);
 	u64 average_ns = at_least(lately_ns, half_ns);
-	bool apart;
+	u64 apart;
 
 	sizing->recent = moving_average(sizing->recent, fair, weight_of_new(demand, lately_ns));
 	sizing->fair = moving_average(sizing->fair, fair, weight_of_new(demand, average_ns));
 	sizing->fair_for = sizing->nr_avx ? sizing->fair_for + demand->elapsed_ns : 0;
-	apart = difference(sizing->recent, sizing->fair) > sizing->fair / 4;
-	sizing->apart_for = apart ? sizing->apart_for + demand->elapsed_ns : 0;
+	apart = difference(sizing->recent, sizing->fair) * 2 * AVX_WHOLE;
+	apart = at_most(apart / at_least_one(sizing->fair), AVX_WHOLE);
+	if (apart > AVX_WHOLE / 2)
+		sizing->apart_for += demand->elapsed_ns * apart / AVX_WHOLE;
+	else
+		sizing->apart_for = 0;
 	if (sizing->apart_for > APART_WINDOWS * policy->window_ns) {
 		sizing->fair = sizing->recent;
 		sizing->fair_for = at_most(sizing->fair_for, recent_ns);
@@ -358,8 +365,8 @@ static __always_inline void regret(struct avx_sizing *sizing)
 	sizing->shrunk_at = 0;
 }
 
-/* How long cores have to be unnecessary. */
-static __always_inline u64 patience(struct avx_sizing *sizing, const struct avx_policy *policy)
+static __always_inline void forget_regrets(struct avx_sizing *sizing,
+					   const struct avx_policy *policy)
 {
 	if (sizing->now - sizing->learnt_at > FORGET_NS) {
 		sizing->patience /= 2;
@@ -367,7 +374,29 @@ static __always_inline u64 patience(struct avx_sizing *sizing, const struct avx_
 	}
 	sizing->patience = at_least(at_most(sizing->patience, policy->shrink_dwell_max_ns),
 				    policy->shrink_dwell_ns);
-	return sizing->patience;
+}
+
+/*
+ * Whether cores have been more than enough for so long that they are given back: for its patience
+ * if it was all of the set, and for longer the less of it was, for that is worth less, and sooner
+ * needed again. But nobody waits for what others may have.
+ */
+static __always_inline bool is_too_large(const struct avx_sizing *sizing,
+					 const struct avx_policy *policy, u32 most)
+{
+	u64 most_ns = at_least(policy->shrink_dwell_max_ns, policy->shrink_dwell_ns);
+	u64 unneeded_ns = sizing->now - sizing->needed_at;
+
+	if (sizing->nr_avx > most)
+		return unneeded_ns >= policy->shrink_dwell_ns;
+	return sizing->spare_ns >= sizing->nr_avx * sizing->patience || unneeded_ns >= most_ns;
+}
+
+static __always_inline void needed_now(struct avx_sizing *sizing)
+{
+	sizing->needed_at = sizing->now;
+	sizing->peak = 0;
+	sizing->spare_ns = 0;
 }
 
 /* Nobody did AVX work, or waits to do some: what is waited counts only when that ends. */
@@ -385,8 +414,7 @@ static __always_inline u32 first_need(struct avx_sizing *sizing, const struct av
 	if (!sizing->nr_avx && !is_fixed) {
 		regret(sizing);
 		sizing->nr_avx = round_up_to_cores(1, demand);
-		sizing->needed_at = sizing->now;
-		sizing->peak = 0;
+		needed_now(sizing);
 	}
 	return sizing->nr_avx;
 }
@@ -396,7 +424,7 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 					  const struct avx_demand *demand)
 {
 	u64 sample = cpus_busy(demand->avx_ns + demand->wait_ns, demand->elapsed_ns);
-	u64 weight = weight_of_new(demand, policy->window_ns), dwell_ns;
+	u64 weight = weight_of_new(demand, policy->window_ns);
 	u32 nr_avx = sizing->nr_avx, apart, most, enough;
 	bool waits;
 
@@ -404,16 +432,17 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	sizing->avx =
 		moving_average(sizing->avx, cpus_busy(demand->avx_ns, demand->elapsed_ns), weight);
 	follow_share(sizing, policy, demand);
+	forget_regrets(sizing, policy);
 	most = most_cpus(sizing, demand);
 	sizing->for_nodes = one_for_each_node(sizing, demand);
 	apart = cpus_to_be_apart(sizing->avx, sizing, demand);
 	/* Of the least work there is some: the last core goes when there is none. */
 	sample = is_idle(demand) ? 0 : at_least_one(sample);
 	sizing->peak = at_least(sizing->peak, sample);
-	if (enough_for(sample, sizing, policy, demand, most) >= nr_avx) {
-		sizing->needed_at = sizing->now;
-		sizing->peak = 0;
-	}
+	enough = enough_for(sample, sizing, policy, demand, most);
+	sizing->spare_ns += since(enough, nr_avx) * demand->elapsed_ns;
+	if (enough >= nr_avx)
+		needed_now(sizing);
 
 	if (!nr_avx && demand->avx_ns)
 		return first_need(sizing, policy, demand);
@@ -431,18 +460,14 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 		sizing->by_idle = true;
 		return grow_to(sizing, apart);
 	}
-	/* Nobody waits for what others may have, and what they get is no regret. */
-	dwell_ns = nr_avx > most ? policy->shrink_dwell_ns : patience(sizing, policy);
-	if (sizing->now - sizing->needed_at < dwell_ns)
+	if (enough >= nr_avx || !is_too_large(sizing, policy, most))
 		return nr_avx;
-	/* It was needed just now, if cores are given back without delay. */
-	sizing->peak = at_least(sizing->peak, sample);
 	enough = enough_for(sizing->peak, sizing, policy, demand, most);
 	sizing->demand = at_most(sizing->demand, sizing->peak);
 	sizing->avx = at_most(sizing->avx, sizing->peak);
-	sizing->needed_at = sizing->now;
+	/* What others get is no regret. */
 	sizing->shrunk_at = nr_avx > most ? 0 : sizing->now;
-	sizing->peak = 0;
+	needed_now(sizing);
 	return at_most(enough, nr_avx);
 }
 

@@ -45,6 +45,7 @@ struct Sizing {
     grown_at: u64,
     needed_at: u64,
     peak: u64,
+    spare_ns: u64,
     shrunk_at: u64,
     patience: u64,
     learnt_at: u64,
@@ -336,6 +337,49 @@ fn what_was_needed_again_is_given_back_later() {
     assert_eq!(size_after(&mut machine, 50 * MS), 0);
 }
 
+/// Of ten AVX cores so many were enough, for so many looks each time: how many are left.
+fn left_of_ten(policy: &avx_policy, enough: &[(u64, u64)]) -> u32 {
+    let now = 100 * SECOND;
+    let mut sizing = Sizing { now, needed_at: now, nr_avx: 10, ..Sizing::default() };
+    for &(enough, looks) in enough {
+        let avx_ns = LOOK * enough * policy.shrink_fill / 1024;
+        let (elapsed_ns, total_ns) = (LOOK, avx_ns);
+        let shape = Demand { nr_cpus: 40, granule: 1, ..Demand::default() };
+        let demand = Demand { elapsed_ns, total_ns, avx_ns, ..shape };
+        for _ in 0..looks {
+            avx_size_avx_set(&mut sizing, policy, &demand);
+        }
+    }
+    sizing.nr_avx
+}
+
+/// All after 20 ms, half of them after 40 and a tenth of them after 200, if they were not needed
+/// meanwhile.
+#[test]
+fn what_is_a_little_too_much_is_kept_for_longer() {
+    let standard = policy::standard();
+    let left = |enough: &[(u64, u64)]| left_of_ten(&standard, enough);
+    assert_eq!([left(&[(0, 1)]), left(&[(0, 2)])], [10, 0]);
+    assert_eq!([left(&[(5, 3)]), left(&[(5, 4)])], [10, 5]);
+    assert_eq!([left(&[(9, 19)]), left(&[(9, 20)])], [10, 9]);
+    assert_eq!(left(&[(9, 19), (10, 1), (9, 19)]), 10);
+    // And if less is enough later, what is left of the time is short.
+    assert_eq!(left(&[(9, 10), (0, 1)]), 9);
+    assert_eq!(left(&[(9, 10), (0, 3)]), 0);
+}
+
+#[test]
+fn nothing_is_kept_for_longer_than_the_policy_says() {
+    for (dwell, dwell_max, kept) in [(2, 6, 6), (8, 6, 8)] {
+        let policy = policy_with(|policy| {
+            policy.shrink_dwell_ns = dwell * LOOK;
+            policy.shrink_dwell_max_ns = dwell_max * LOOK;
+        });
+        let left = |looks| left_of_ten(&policy, &[(9, looks)]);
+        assert_eq!([left(kept - 1), left(kept)], [10, 9], "{dwell} {dwell_max}");
+    }
+}
+
 /// AVX tasks and others: so many that wait, what each counts for, and how many run.
 fn fair(avx: (u64, u64, u64), other: (u64, u64, u64), avx_weight: u64, nr_cpus: u64) -> f64 {
     let claim = |(nr, weight, running)| Claim {
@@ -562,6 +606,20 @@ fn how_it_began_does_not_count_for_long() {
     // 20 of 60, and then of 52, on 20 CPUs.
     let (first, then) = (share(50, 28), share(150, 20));
     assert!((first - 6.67).abs() < 0.02 && (then - 7.69).abs() < 0.1, "{first} {then}");
+}
+
+/// Ten CPUs were its share; three of them are after a second, six are not so sure yet.
+#[test]
+fn a_share_is_followed_the_sooner_the_farther_it_is() {
+    let policy = policy::standard();
+    let after_a_second = |others| {
+        let mut sizing = Sizing { nr_avx: 8, ..Sizing::default() };
+        let before = share_after(&mut sizing, &policy, (6000, LOOK), 8);
+        assert!((before - 10.0).abs() < 0.01, "{before}");
+        share_after(&mut sizing, &policy, (115, LOOK), others)
+    };
+    let (far, near) = (after_a_second(100), after_a_second(30));
+    assert!(far < 4.0 && near > 9.0, "{far} {near}");
 }
 
 /// However long it was otherwise before.
@@ -793,6 +851,7 @@ fn whoever_needs_less_is_given_no_more() {
         now: 100 * SECOND,
         nr_avx: 8,
         peak: busy(5),
+        spare_ns: SECOND,
         avx: busy(1),
         total: busy(6),
         fair: busy(20),

@@ -128,7 +128,8 @@ pub static KNOBS: &[Knob] = &[
         "shrink-dwell",
         shrink_dwell_ns,
         Time(0..=10 * S),
-        "for how long AVX cores must not have been needed to be given back, at first"
+        "for how long all AVX cores must not have been needed to be given back, at first; a part of \
+         them the longer the smaller it is"
     ),
     knob!(
         "shrink-dwell-max",
