@@ -73,6 +73,7 @@ pub fn configure(
     let nodes: BTreeSet<u32> = places.values().map(|place| place.node).collect();
     rodata.nr_nodes = u32::try_from(nodes.len()).context("too many nodes")?;
     rodata.nr_llcs = u32::try_from(llcs.len()).context("too many caches")?;
+    rodata.first_llc = *llcs.first().context("there is no cache")?;
     let Means { tier, clocks, source, hides_cpuid } = means;
     rodata.tier = tier.kind();
     rodata.hides_cpuid = *hides_cpuid;

@@ -608,18 +608,19 @@ fn how_it_began_does_not_count_for_long() {
     assert!((first - 6.67).abs() < 0.02 && (then - 7.69).abs() < 0.1, "{first} {then}");
 }
 
-/// Ten CPUs were its share; three of them are after a second, six are not so sure yet.
+/// Ten CPUs were its share; three are after a second, six are not so sure yet, and nine are not
+/// after three seconds.
 #[test]
 fn a_share_is_followed_the_sooner_the_farther_it_is() {
     let policy = policy::standard();
-    let after_a_second = |others| {
+    let after = |looks, others| {
         let mut sizing = Sizing { nr_avx: 8, ..Sizing::default() };
         let before = share_after(&mut sizing, &policy, (6000, LOOK), 8);
         assert!((before - 10.0).abs() < 0.01, "{before}");
-        share_after(&mut sizing, &policy, (115, LOOK), others)
+        share_after(&mut sizing, &policy, (looks, LOOK), others)
     };
-    let (far, near) = (after_a_second(100), after_a_second(30));
-    assert!(far < 4.0 && near > 9.0, "{far} {near}");
+    let (far, near, as_before) = (after(115, 100), after(115, 30), after(300, 13));
+    assert!(far < 4.0 && near > 9.0 && as_before > 9.5, "{far} {near} {as_before}");
 }
 
 /// However long it was otherwise before.

@@ -27,6 +27,7 @@ const volatile u32 nr_usable_cpus = 1; /* ... and not isolated */
 const volatile u32 nr_cpu_ids = 1;
 const volatile u32 cpus_per_core = 1;
 const volatile u32 nr_llcs = 1;
+const volatile u32 first_llc = 0; /* its name */
 const volatile u32 nr_nodes = 1;
 const volatile u32 tier = AVX_TIER_OBSERVE;
 /* Whether CPUID is hidden as well. AMD's CPUs would leave that to the kernel after a crash. */
@@ -329,8 +330,8 @@ static __always_inline bool is_allowed_on(const struct task_struct *p, s32 cpu)
 	return may_use_any_cpu(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* The cache near which @p is, or may be. */
-__noinline u32 llc_of(struct task_struct *p __arg_trusted)
+/* One of several caches. */
+__noinline u32 find_llc_of(struct task_struct *p __arg_trusted)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	const struct cpu_ctx *cctx;
@@ -339,6 +340,12 @@ __noinline u32 llc_of(struct task_struct *p __arg_trusted)
 		cpu = bpf_cpumask_first(p->cpus_ptr);
 	cctx = lookup_cpu(cpu);
 	return cctx ? cctx->llc : 0;
+}
+
+/* The cache near which @p is, or may be. In line, for each switch asks, and most often in vain. */
+static __always_inline u32 llc_of(struct task_struct *p)
+{
+	return nr_llcs > 1 ? find_llc_of(p) : first_llc;
 }
 
 /* The next one in the ring of all caches. */

@@ -32,6 +32,7 @@ void sim_tell_scheduler(u32 cpus_in_all, u32 llcs, u32 per_core, u32 the_tier,
 	clocks = *known;
 	nr_cpu_ids = cpus_in_all;
 	nr_llcs = llcs;
+	first_llc = places[0].llc;
 	cpus_per_core = per_core;
 	tier = the_tier;
 	for (u32 cpu = 0; cpu < cpus_in_all; cpu++) {
