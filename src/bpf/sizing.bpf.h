@@ -150,7 +150,7 @@ static __always_inline u64 weight_of_new(const struct avx_demand *demand, u64 av
 
 /*
  * By how much longer than demand what AVX work may have is averaged, and what it had lately; and
- * how long the two are apart if it is no busy moment of others.
+ * how long the two are apart by a half if it is no busy moment of others, or longer if by less.
  */
 #define SHARE_WINDOWS 200
 #define RECENT_WINDOWS 8
@@ -170,15 +170,15 @@ static __always_inline void average_share(struct avx_sizing *sizing,
 	u64 lately_ns = at_most(sizing->fair_for, recent_ns);
 	u64 half_ns = at_most(sizing->fair_for / 2, SHARE_WINDOWS * policy->window_ns);
 	u64 average_ns = at_least(lately_ns, half_ns);
-	u64 apart;
+	u64 distance;
 
 	sizing->recent = moving_average(sizing->recent, fair, weight_of_new(demand, lately_ns));
 	sizing->fair = moving_average(sizing->fair, fair, weight_of_new(demand, average_ns));
 	sizing->fair_for = sizing->nr_avx ? sizing->fair_for + demand->elapsed_ns : 0;
-	apart = difference(sizing->recent, sizing->fair) * 2 * AVX_WHOLE;
-	apart = at_most(apart / at_least_one(sizing->fair), AVX_WHOLE);
-	if (apart > AVX_WHOLE / 2)
-		sizing->apart_for += demand->elapsed_ns * apart / AVX_WHOLE;
+	distance = difference(sizing->recent, sizing->fair) * AVX_WHOLE;
+	distance = at_most(distance / at_least_one(sizing->fair), AVX_WHOLE / 2);
+	if (distance > AVX_WHOLE / 4)
+		sizing->apart_for += 2 * demand->elapsed_ns * distance / AVX_WHOLE;
 	else
 		sizing->apart_for = 0;
 	if (sizing->apart_for > APART_WINDOWS * policy->window_ns) {
@@ -392,7 +392,7 @@ static __always_inline bool is_too_large(const struct avx_sizing *sizing,
 	return sizing->spare_ns >= sizing->nr_avx * sizing->patience || unneeded_ns >= most_ns;
 }
 
-static __always_inline void needed_now(struct avx_sizing *sizing)
+static __always_inline void begin_dwell(struct avx_sizing *sizing)
 {
 	sizing->needed_at = sizing->now;
 	sizing->peak = 0;
@@ -414,7 +414,7 @@ static __always_inline u32 first_need(struct avx_sizing *sizing, const struct av
 	if (!sizing->nr_avx && !is_fixed) {
 		regret(sizing);
 		sizing->nr_avx = round_up_to_cores(1, demand);
-		needed_now(sizing);
+		begin_dwell(sizing);
 	}
 	return sizing->nr_avx;
 }
@@ -442,7 +442,7 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	enough = enough_for(sample, sizing, policy, demand, most);
 	sizing->spare_ns += since(enough, nr_avx) * demand->elapsed_ns;
 	if (enough >= nr_avx)
-		needed_now(sizing);
+		begin_dwell(sizing);
 
 	if (!nr_avx && demand->avx_ns)
 		return first_need(sizing, policy, demand);
@@ -467,7 +467,7 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	sizing->avx = at_most(sizing->avx, sizing->peak);
 	/* What others get is no regret. */
 	sizing->shrunk_at = nr_avx > most ? 0 : sizing->now;
-	needed_now(sizing);
+	begin_dwell(sizing);
 	return at_most(enough, nr_avx);
 }
 
