@@ -16,7 +16,7 @@
  * speaking of, the process is left alone: it sees AVX-512, and does its wide work where it
  * is. After a pause it is tried again for a second, and each pause is twice as long as the
  * one before, up to a bound. For whoever stays the seconds before count as well, each for less
- * than the next one: waits come in bursts, and one bad second is seldom followed by another.
+ * than the next one: waits come in bursts, and a bad second or two are seldom followed by others.
  *
  * Limits. Programs that share a core are judged one by one: of what a program that is
  * left alone does to others only the hold times are known. What a program waited while
@@ -32,7 +32,7 @@
 #define WORTH_PAUSE_MIN_NS (2 * WORTH_WINDOW_NS)
 #define WORTH_PAUSE_MAX_NS (AVX_WORTH_PAUSE_WINDOWS * WORTH_WINDOW_NS)
 /* With each window this part of what was weighed before is forgotten: one of so many. */
-#define WORTH_FORGETS 4
+#define WORTH_FORGETS 8
 /* What is seen so early in a try is what it takes to get there. */
 #define WORTH_SETTLE_NS (200 * 1000 * 1000ULL)
 

@@ -427,12 +427,6 @@ pub const REASONS: &[Reason] = &[
               `fair-server` are as short, `x265-parsec` is at 0.971 and `x264-nginx` at 0.994",
     },
     Reason {
-        figures: &["sim.draws_role_changes_10s_p95"],
-        why: "that is of `x264-low`, where a server leaves an encoder now more CPUs and now fewer: in \
-              some draws a core is given back and needed again some seconds later, and there are \
-              two CPUs to a core",
-    },
-    Reason {
         figures: &["sim.vs_best_static_balance"],
         why: "that is of `x264-nginx`, where the best partition gives the encoder 16 CPUs of 20, \
               which is more than its threads weigh; it is chosen after all of them were tried; \
