@@ -3,11 +3,11 @@
 
 use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use super::Test;
 use crate::tools::bench;
-use crate::tools::figures::{KINDS, kept, page};
+use crate::tools::figures::{KINDS, NO_REASON, kept, measured, page};
 use crate::tools::results::{Figure, Results};
 use crate::vm::in_repository;
 
@@ -17,6 +17,7 @@ pub const TESTS: &[Test] = &[
         budget_s: 1,
         body: the_page_shows_what_is_kept,
     },
+    Test { name: "figures::what_failed_is_no_figure", budget_s: 1, body: what_failed_is_no_figure },
     Test {
         name: "figures::what_is_short_has_its_reason_for_as_long_as_it_is",
         budget_s: 1,
@@ -39,6 +40,26 @@ fn the_page_shows_what_is_kept() -> Result<()> {
     Ok(())
 }
 
+fn what_failed_is_no_figure() -> Result<()> {
+    for (kind, _) in KINDS {
+        measured(kept(kind)?)?;
+    }
+    let failed = Figure::measured(
+        "new",
+        "s",
+        "at most 1".to_owned(),
+        "make bench ONLY=new".to_owned(),
+        Err(anyhow!("nothing came")),
+        |_| "ok",
+    );
+    let figures = vec![figure("old", "at least 1", "ok"), failed];
+    let complaint = measured(Results { figures }).err().map(|it| it.to_string());
+    let complaint = complaint.context("it is taken for one")?;
+    ensure!(complaint.starts_with("new failed: nothing came"), "{complaint}");
+    ensure!(complaint.ends_with("make bench ONLY=new"), "{complaint}");
+    Ok(())
+}
+
 fn figure(name: &str, bar: &str, verdict: &'static str) -> Figure {
     Figure::measured(name, "s", bar.to_owned(), "make bench".to_owned(), Ok(1.0), |_| verdict)
 }
@@ -58,7 +79,9 @@ fn what_is_short_has_its_reason() -> Result<()> {
         }
     }
     let text = page_of(vec![figure("new", "at least 2", "short")]);
-    ensure!(text.contains("- `new`: the reason is not known."), "{text}");
+    ensure!(text.contains(NO_REASON), "{text}");
+    let shown = fs::read_to_string(in_repository("docs/figures.md"))?;
+    ensure!(!shown.contains(NO_REASON), "say in the source why what is short is");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::bench;
 use super::results::{Figure, Results};
@@ -29,6 +29,9 @@ Machines are shared and noisy: seconds are those of one run.
 | date, commit | when it was measured, and what: a commit, or one `and changes` that were not committed yet |
 ";
 
+/// Of what is short, and not to stay so.
+pub const NO_REASON: &str = "the reason is not known";
+
 /// What is measured, and the headings.
 pub const KINDS: [(&str, &str); 3] = [
     ("bench", "Measured by `make bench`"),
@@ -40,7 +43,7 @@ pub fn write() -> Result<ExitCode> {
     let mut sections = Vec::new();
     for (kind, title) in KINDS {
         let mut results = kept(kind)?;
-        results.merge(Results::load(&Results::path(kind))?.figures);
+        results.merge(measured(Results::load(&Results::path(kind))?)?);
         if !results.figures.is_empty() {
             results.save(&place_of(kind))?;
         }
@@ -50,6 +53,14 @@ pub fn write() -> Result<ExitCode> {
     fs::write(&path, page(&sections))?;
     eprintln!("rig: written to {}", path.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// All of them: what failed is no figure, and does not take the place of one.
+pub fn measured(results: Results) -> Result<Vec<Figure>> {
+    for Figure { name, value, verdict, command, .. } in &results.figures {
+        ensure!(value.is_some(), "{name} {verdict}\nMeasure it again: {command}");
+    }
+    Ok(results.figures)
 }
 
 fn place_of(kind: &str) -> PathBuf {
@@ -100,7 +111,7 @@ fn shortfalls(results: &Results) -> String {
         let names = reason.figures.iter().copied().filter(|name| unexplained.remove(name));
         add(names.collect(), reason.why);
     }
-    add(unexplained.into_iter().collect(), "the reason is not known");
+    add(unexplained.into_iter().collect(), NO_REASON);
     text
 }
 
