@@ -44,10 +44,13 @@ pub fn write() -> Result<ExitCode> {
     for (kind, title) in KINDS {
         let mut results = kept(kind)?;
         results.merge(measured(Results::load(&Results::path(kind))?)?);
+        sections.push((title, results));
+    }
+    // Not before all of them are known to be figures.
+    for ((kind, _), (_, results)) in KINDS.iter().zip(&sections) {
         if !results.figures.is_empty() {
             results.save(&place_of(kind))?;
         }
-        sections.push((title, results));
     }
     let path = in_repository("docs/figures.md");
     fs::write(&path, page(&sections))?;
