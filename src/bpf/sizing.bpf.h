@@ -75,7 +75,7 @@ struct avx_sizing {
 	u64 now;       /* the sum of all times that elapsed */
 	u64 grown_at;  /* when the set grew the last time */
 	u64 needed_at; /* when it was too small to lose a core, or lost one */
-	u64 peak;      /* the largest demand since then, in CPU_BUSY, */
+	u64 peak;      /* the largest demand since the look after that, in CPU_BUSY, */
 	u64 spare_ns;  /* ... and the time of CPUs that were more than enough */
 	u64 shrunk_at; /* when it lost one the last time, or 0 */
 	u64 patience;  /* how long it takes to lose all, */
@@ -395,7 +395,6 @@ static __always_inline bool is_too_large(const struct avx_sizing *sizing,
 static __always_inline void begin_dwell(struct avx_sizing *sizing)
 {
 	sizing->needed_at = sizing->now;
-	sizing->peak = 0;
 	sizing->spare_ns = 0;
 }
 
@@ -438,11 +437,12 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	apart = cpus_to_be_apart(sizing->avx, sizing, demand);
 	/* Of the least work there is some: the last core goes when there is none. */
 	sample = is_idle(demand) ? 0 : at_least_one(sample);
-	sizing->peak = at_least(sizing->peak, sample);
 	enough = enough_for(sample, sizing, policy, demand, most);
-	sizing->spare_ns += since(enough, nr_avx) * demand->elapsed_ns;
 	if (enough >= nr_avx)
 		begin_dwell(sizing);
+	/* What is spare first in this look may have been in use for a part of it. */
+	sizing->peak = sizing->spare_ns ? at_least(sizing->peak, sample) : 0;
+	sizing->spare_ns += since(enough, nr_avx) * demand->elapsed_ns;
 
 	if (!nr_avx && demand->avx_ns)
 		return first_need(sizing, policy, demand);
@@ -462,9 +462,10 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	}
 	if (enough >= nr_avx || !is_too_large(sizing, policy, most))
 		return nr_avx;
-	enough = enough_for(sizing->peak, sizing, policy, demand, most);
-	sizing->demand = at_most(sizing->demand, sizing->peak);
-	sizing->avx = at_most(sizing->avx, sizing->peak);
+	sample = at_least(sample, sizing->peak);
+	enough = enough_for(sample, sizing, policy, demand, most);
+	sizing->demand = at_most(sizing->demand, sample);
+	sizing->avx = at_most(sizing->avx, sample);
 	/* What others get is no regret. */
 	sizing->shrunk_at = nr_avx > most ? 0 : sizing->now;
 	begin_dwell(sizing);

@@ -368,6 +368,18 @@ fn what_is_a_little_too_much_is_kept_for_longer() {
     assert_eq!(left(&[(9, 10), (0, 3)]), 0);
 }
 
+/// The look in which work ends tells nothing of what is needed then, if there is one after it.
+#[test]
+fn what_ends_within_a_look_is_given_back_at_once() {
+    let standard = policy::standard();
+    assert_eq!(left_of_ten(&standard, &[(5, 1), (0, 1)]), 10);
+    assert_eq!(left_of_ten(&standard, &[(5, 1), (0, 2)]), 0);
+    assert_eq!(left_of_ten(&standard, &[(5, 1), (3, 3)]), 3);
+    assert_eq!(left_of_ten(&standard, &[(5, 1), (7, 1), (3, 2)]), 7);
+    let hasty = policy_with(|policy| policy.shrink_dwell_ns = 0);
+    assert_eq!(left_of_ten(&hasty, &[(5, 1)]), 5);
+}
+
 #[test]
 fn nothing_is_kept_for_longer_than_the_policy_says() {
     for (dwell, dwell_max, kept) in [(2, 6, 6), (8, 6, 8)] {
@@ -869,7 +881,7 @@ fn whoever_needs_less_is_given_no_more() {
         ..Demand::default()
     };
     assert_eq!(avx_size_avx_set(&mut sizing, &policy, &demand), 8);
-    assert_eq!(sizing.peak, 0, "it was not decided");
+    assert_eq!(sizing.spare_ns, 0, "it was not decided");
 }
 
 #[test]
