@@ -5,7 +5,7 @@
 #             the scheduler at work
 # make test   everything: format, lints, unit tests, tests on real kernels
 # make check  the fast part of it alone
-# make bench  measure; ONLY=prefix measures a part
+# make bench  measure; ONLY=prefix measures a part, ONLY="prefix prefix" several
 # make figures  write what was measured to docs/figures.md
 # make test-kernels  the tests of the kernel patch on kernels that watch themselves,
 #             and on the newest that Debian has

@@ -18,9 +18,8 @@ use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Only figures whose name begins so
-    #[arg(default_value = "")]
-    prefix: String,
+    /// Only figures whose name begins with one of these
+    prefixes: Vec<String>,
 }
 
 const BENCHES: &[Bench] = &[
@@ -198,13 +197,16 @@ pub fn reasons() -> impl Iterator<Item = &'static Reason> {
 }
 
 pub fn bench(arguments: &Arguments) -> Result<ExitCode> {
-    let is_chosen = |name: &str| name.starts_with(&arguments.prefix);
-    ensure!(
-        names().any(is_chosen),
-        "no figure begins with {:?}: they are {}",
-        arguments.prefix,
-        names().collect::<Vec<_>>().join(", ")
-    );
+    let prefixes = &arguments.prefixes;
+    for prefix in prefixes {
+        ensure!(
+            names().any(|name| name.starts_with(prefix)),
+            "no figure begins with {prefix:?}: they are {}",
+            names().collect::<Vec<_>>().join(", ")
+        );
+    }
+    let is_chosen =
+        |name: &str| prefixes.is_empty() || prefixes.iter().any(|it| name.starts_with(it));
     let mut all_measured = true;
     for (doing, benches) in ALL {
         for bench in benches.iter().filter(|it| is_chosen(it.name)) {
