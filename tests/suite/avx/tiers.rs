@@ -159,13 +159,16 @@ fn low_clocks_tell() -> Result<()> {
 }
 
 /// The last of four CPUs is the AVX core. QEMU has no AVX-512, so that the scheduler knows
-/// of nothing else.
+/// of nothing else. What a program says is not true of the one that it becomes.
 fn hints_are_followed() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/avx/hinted.c"))?)
+        .program(&program::compile(&in_repository("tests/avx/hinted_loop.c"))?)
         .package("curl")
         .command(&script(
-            "ip link set lo up
+            "is_avx() { scx_avxspec explain $1 | grep -q \"thread $1 is avx\"; }
+             is_called() { [ $(cat /proc/$2/comm) = $1 ]; }
+             ip link set lo up
              start_scheduler --force --set sizing=static --set avx-cpus=1
              chmod o+w /sys/fs/bpf/scx_avxspec_hints
              hinted 3
@@ -173,6 +176,12 @@ fn hints_are_followed() -> Result<()> {
              hinted 3 | sed -n 's/^avx2/heavy/p'
              curl --silent http://127.0.0.1:9829/metrics |
                  sed -n 's/^avxspec_hints_total /hints=/p'
+             hinted_loop & loop=$!
+             wait_until 30 is_avx $loop || fail it is not what it says
+             hinted_loop sh -c 'while :; do :; done' & other=$!
+             wait_until 30 is_called sh $other || fail it does not become another program
+             is_avx $other && fail another program is what the one before said
+             kill $loop $other
              stop_scheduler
              cat /tmp/scheduler.err >&2",
         ))
