@@ -183,8 +183,8 @@ impl Reader<'_> {
             self.placed(name.span(), once)?;
             groups.push(self.group(group, phases.len(), &names)?);
         }
-        for group in &groups {
-            self.placed(0..0, reached(group, &groups))?;
+        for number in 0..groups.len() {
+            self.placed(0..0, reached(number, &groups))?;
         }
         let is_counted = groups.iter().any(|group| group.has(&What::Done));
         let counted = ensured(
@@ -267,7 +267,7 @@ fn sensible(group: &Group) -> Result<()> {
         may_end,
         "threads that end after some rounds have to be processes: process = \"each\"",
     )?;
-    let takes_time = |step: &Step| !matches!(step.what, What::Send(_) | What::Done);
+    let takes_time = |step: &Step| step.what != What::Done;
     ensured(group.steps.iter().any(takes_time), "no step takes any time")?;
     let waits = group.has(&What::Wait);
     ensured(group.arrivals.is_none() || waits, "what arrives has a step \"wait\"")?;
@@ -301,15 +301,35 @@ fn answers_each(group: &Group) -> bool {
     })
 }
 
-/// Nobody waits for what never comes, or is sent what it never takes.
-fn reached(group: &Group, all: &[Group]) -> Result<()> {
+/// Nobody waits for what never comes, or is sent what it never takes, and clients ask again.
+fn reached(number: usize, all: &[Group]) -> Result<()> {
+    let group = &all[number];
+    let name = &group.name;
     let waits = group.has(&What::Wait);
-    let index = all.iter().position(|other| other.name == group.name);
-    let is_sent = all.iter().flat_map(Group::sends_to).any(|to| Some(to) == index);
+    let is_sent = all.iter().flat_map(Group::sends_to).any(|to| to == number);
     let comes = is_sent || group.arrivals.is_some();
-    ensure!(!waits || comes, "group {:?} waits, but nothing is sent to it", group.name);
-    ensure!(waits || !is_sent, "group {:?} is sent something, but never waits", group.name);
+    ensure!(!waits || comes, "group {name:?} waits, but nothing is sent to it");
+    ensure!(waits || !is_sent, "group {name:?} is sent something, but never waits");
+
+    let begins = |group: &Group| group.arrivals.is_some() || !group.has(&What::Wait);
+    let first = (0..all.len()).filter(|first| begins(&all[*first]));
+    let is_begun = begins(group) || first.into_iter().any(|first| sends_on(first, all)[number]);
+    ensure!(is_begun, "group {name:?} waits, and so does for ever whoever sends to it");
+    let is_answered =
+        group.think().is_none() || group.has(&What::Done) || sends_on(number, all)[number];
+    ensure!(is_answered, "clients of group {name:?} ask once: add a step \"done\" there");
     Ok(())
+}
+
+/// To which groups something comes from this one, directly or by way of others.
+fn sends_on(from: usize, all: &[Group]) -> Vec<bool> {
+    let mut comes = vec![false; all.len()];
+    let mut senders = vec![from];
+    while let Some(sender) = senders.pop() {
+        senders
+            .extend(all[sender].sends_to().filter(|to| !std::mem::replace(&mut comes[*to], true)));
+    }
+    comes
 }
 
 fn read_arrivals(file: FileArrivals, phases: usize) -> Result<Arrivals> {
@@ -352,11 +372,13 @@ fn read_step(table: StepTable, phases: usize, names: &[String]) -> Result<Vec<St
             vec![What::Work(kind, table.without.unwrap_or(narrow(kind)), length, speed_up)]
         }
         (None, None, Some(us), None) => {
-            vec![What::Sleep(length(us, table.distribution, table.spread, phases)?)]
+            let length = length(us, table.distribution, table.spread, phases)?;
+            vec![What::Sleep(length), What::Syscall]
         }
         (None, None, None, Some(to)) => {
             let index = names.iter().position(|name| *name == to);
-            vec![What::Send(index.ok_or_else(|| anyhow!("there is no group {to:?}"))?)]
+            let to = index.ok_or_else(|| anyhow!("there is no group {to:?}"))?;
+            vec![What::Send(to), What::Syscall]
         }
         _ => return Err(anyhow!("a step is one of do, work, sleep_us and send")),
     };

@@ -76,9 +76,29 @@ fn clients_are_answered_somewhere() {
     ] {
         assert!(read("w", &arriving("clients = 2", steps)).is_ok(), "{steps}");
     }
-    let passed_on = arriving("clients = 2", "\"wait\", { send = \"b\" }");
-    let other = "[[group]]\nname = \"b\"\nsteps = [\"wait\", { send = \"a\" }, \"done\"]\n";
-    assert!(read("w", &format!("{passed_on}{other}")).is_ok());
+    let steps = ["\"wait\", { send = \"b\" }", "\"wait\", { send = \"a\" }, \"done\""];
+    assert!(read("w", &two_groups(steps)).is_ok());
+}
+
+/// Of two groups the first one has clients, and each has these steps.
+fn two_groups(steps: [&str; 2]) -> String {
+    let [a, b] = steps;
+    let other = format!("[[group]]\nname = \"b\"\nsteps = [{b}]\n");
+    format!("{}{other}", arriving("clients = 2", a))
+}
+
+/// Whoever sleeps or sends something is in the kernel for that.
+#[test]
+fn who_sleeps_or_sends_has_called_the_system() {
+    let text = two_groups(["\"wait\", { send = \"b\" }, \"done\"", "\"wait\", { sleep_us = 2 }"]);
+    let groups = read("w", &text).unwrap().groups;
+    let whats = |group: usize| -> Vec<_> {
+        groups[group].steps.iter().map(|step| step.what.clone()).collect()
+    };
+    let sleep = What::Sleep(Length::new(vec![2000.0, 2000.0], Form::Fixed, 1.0).unwrap());
+    let [wait, call] = [What::Wait, What::Syscall];
+    assert_eq!(whats(0), [wait.clone(), call.clone(), What::Send(1), call.clone(), What::Done]);
+    assert_eq!(whats(1), [wait, call.clone(), sleep, call]);
 }
 
 /// One of them is enough, for others may pass on what they do.
@@ -123,6 +143,15 @@ fn whatever_is_wrong_is_said_with_its_line() {
         (bad_step("{ do = \"syscall\", uses = 0.5 }"), "line 7: uses is for work"),
         (bad_step("{ work = \"scalar\", us = 1, uses = 1.5 }"), "line 7: uses is 0 to 1"),
         (SMALL.replace("syscall", "wait"), "group \"a\" waits, but nothing is sent to it"),
+        (
+            two_groups(["\"wait\", { send = \"b\" }", "\"wait\", \"done\""]),
+            "line 1: clients of group \"a\" ask once: add a step \"done\" there",
+        ),
+        (
+            two_groups(["\"wait\", { send = \"b\" }", "\"wait\", { send = \"a\" }, \"done\""])
+                .replace("arrivals = { clients = 2 }\n", ""),
+            "line 1: group \"a\" waits, and so does for ever whoever sends to it",
+        ),
         (SMALL.replace(", \"done\"", ""), "line 1: no group has a step \"done\": add one where"),
         (bad_step("\"sycall\""), "line 7: unknown variant `sycall`, expected one of `syscall`"),
         (bad_step("{ work = \"scalar\" }"), "line 7: work says how much it is in us"),
