@@ -407,7 +407,8 @@ impl<H: Hardware> Engine<H> {
             if here == Some(cpu) {
                 self.schedule(cpu);
             } else {
-                self.at(self.now + self.costs.kick, Event::Schedule(cpu));
+                let delay = self.costs.kick + self.hardware.wakes_in(cpu);
+                self.at(self.now + delay, Event::Schedule(cpu));
             }
         }
     }

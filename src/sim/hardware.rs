@@ -65,6 +65,10 @@ impl Hardware for Modelled {
         }
     }
 
+    fn wakes_in(&self, cpu: u32) -> u64 {
+        self.machine.wakes_in(cpu as usize)
+    }
+
     fn next_change(&self) -> Option<u64> {
         self.machine.next_change()
     }

@@ -10,7 +10,8 @@
 //! while after the last such instruction. Some microseconds before the end of that it is settled: a
 //! burst that comes then is answered by a halt up and another one down. The clock depends on the
 //! licence and on the number of active cores. Siblings share their core's licence and clock, and
-//! one has all of its core while the other waits for its caches. All numbers are in the model. Time
+//! one has all of its core while the other waits for its caches. A core that idles has to wake up,
+//! which takes the longer the longer it idled. All numbers are in the model. Time
 //! only moves by `advance`; between two changes all rates are constant.
 //!
 //! Limits: a model, not a measurement. Left out are
@@ -315,6 +316,12 @@ impl Machine {
         if core.busy_cpus > 0 && !core.is_active {
             self.set_active(index, true);
         }
+    }
+
+    /// How long it takes until `cpu` can run something: a core sleeps if both siblings idle.
+    pub fn wakes_in(&self, cpu: usize) -> u64 {
+        let asleep = self.core_of(cpu).filter(|core| core.busy_cpus == 0);
+        asleep.map_or(0, |core| self.model.wakes_in(self.now - core.idle_since))
     }
 
     /// The time at which an idle core ceases to be active.

@@ -444,6 +444,25 @@ fn what_sleeps_gives_its_licence_back_for_nothing() {
     assert_eq!(bench.machine.rate(0), 1.0);
 }
 
+/// Linux lets a core that is to idle for so long sleep more deeply. One of two siblings keeps it
+/// awake.
+#[test]
+fn a_core_that_idled_for_long_wakes_up_late() {
+    let mut machine = Machine::new(&model("gold-6130"), Topology::regular(1, 1, 2, 2));
+    machine.run(0, Some(Kind::Scalar));
+    machine.advance(MS);
+    machine.run(0, None);
+    machine.run(1, Some(Kind::Scalar));
+    let wakes_in = |machine: &Machine| [0, 1, 2, 3].map(|cpu| machine.wakes_in(cpu) / US);
+    assert_eq!(wakes_in(&machine), [2, 0, 2, 0]);
+    machine.advance(MS + 20 * US);
+    assert_eq!(wakes_in(&machine), [10, 0, 10, 0]);
+    machine.advance(MS + 600 * US);
+    assert_eq!(wakes_in(&machine), [133, 0, 133, 0]);
+    machine.run(2, Some(Kind::Scalar));
+    assert_eq!(wakes_in(&machine), [0, 0, 0, 0]);
+}
+
 #[test]
 fn null_models_never_change_the_rate() {
     for name in ["ice-lake", "sapphire-rapids", "zen4"] {

@@ -92,8 +92,17 @@ pub struct Model {
     pub count_step_halts: bool,
     /// A core counts as active until it has been idle for so long.
     pub active_window_ns: u64,
+    /// How deeply it sleeps, from the shallowest on.
+    pub idle_states: [IdleState; 3],
     /// What a CPU still gets done, of what it would alone, while its sibling runs too.
     pub smt_share: f64,
+}
+
+/// A core that idles for so long or longer needs so long to wake up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleState {
+    pub from_ns: u64,
+    pub wake_ns: u64,
 }
 
 const US: u64 = 1000;
@@ -131,6 +140,13 @@ const SKYLAKE: Model = Model {
     // Assumption: an idle core has to sleep deeply to count as inactive, and short sleeps are not
     // deep. Of the order of the 600 us for which Linux's idle driver wants C6 here.
     active_window_ns: 500 * US,
+    // C1, C1E and C6 in Linux's drivers/idle/intel_idle.c, for Skylake-SP: what it lets a core idle
+    // for at least, and takes waking up for. Assumption: it foresees for how long.
+    idle_states: [
+        IdleState { from_ns: 0, wake_ns: 2 * US },
+        IdleState { from_ns: 20 * US, wake_ns: 10 * US },
+        IdleState { from_ns: 600 * US, wake_ns: 133 * US },
+    ],
     // Assumption: two siblings together do 1.2 times the work of one.
     smt_share: 0.6,
 };
@@ -150,6 +166,12 @@ impl Model {
 
     pub fn demand(&self, kind: Kind) -> Licence {
         self.demand[kind as usize]
+    }
+
+    /// How long a core needs to wake up that has idled for so long.
+    pub fn wakes_in(&self, idle_ns: u64) -> u64 {
+        let deepest = self.idle_states.iter().rfind(|state| state.from_ns <= idle_ns);
+        deepest.map_or(0, |state| state.wake_ns)
     }
 
     /// Which of the steps it is with so many active cores.

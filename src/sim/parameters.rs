@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::caches::{LINE_BYTES, Timing};
 use super::engine::Costs;
 use super::experiment::Setup;
-use super::model::Model;
+use super::model::{IdleState, Model};
 use crate::processors::Step;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +60,13 @@ pub fn all(setup: &Setup) -> Vec<Parameter> {
             "a core counts as active until it has been idle for",
             us(model.active_window_ns as f64),
             "an assumption: of the order of what Linux asks for its deepest idle state".to_owned(),
+        ),
+        parameter(
+            "wake: until an idle core runs something",
+            idle_states(model),
+            "Linux, drivers/idle/intel_idle.c, for Skylake-SP; that it foresees for how long a core \
+             idles is an assumption"
+                .to_owned(),
         ),
         parameter(
             "what a thread does while its sibling runs too",
@@ -127,6 +134,13 @@ fn caches(timing: &Timing) -> Vec<Parameter> {
     list.into_iter().map(parameter).collect()
 }
 
+fn idle_states(model: &Model) -> String {
+    let us = |ns| ns as f64 / 1000.0;
+    let state =
+        |it: &IdleState| format!("{} us from {} us of idling on", us(it.wake_ns), us(it.from_ns));
+    model.idle_states.iter().map(state).collect::<Vec<_>>().join(", ")
+}
+
 fn clocks(model: &Model) -> String {
     let mut first = 1;
     let step = |step: &Step| {
@@ -150,23 +164,27 @@ enum Scaled {
     Move,
     Caches,
     Release,
+    Wake,
 }
 
-const SCALED: [(&str, Scaled); 5] = [
+const SCALED: [(&str, Scaled); 6] = [
     ("hold", Scaled::Hold),
     ("request", Scaled::Request),
     ("move", Scaled::Move),
     ("caches", Scaled::Caches),
     ("release", Scaled::Release),
+    ("wake", Scaled::Wake),
 ];
 
 pub fn scalable() -> impl Iterator<Item = &'static str> {
     SCALED.iter().map(|(name, _)| *name)
 }
 
-/// What nobody knows well, and so is varied. Hardly anything depends on the release.
+/// What nobody knows well, and so is varied. Hardly anything depends on the release, and Linux knows
+/// how long it takes to wake up.
 pub fn uncertain() -> impl Iterator<Item = &'static str> {
-    SCALED.iter().filter(|(_, which)| *which != Scaled::Release).map(|(name, _)| *name)
+    let is_known = |which| matches!(which, Scaled::Release | Scaled::Wake);
+    SCALED.iter().filter(move |(_, which)| !is_known(*which)).map(|(name, _)| *name)
 }
 
 /// "hold=1.5" makes the hold half as long again.
@@ -186,6 +204,11 @@ pub fn scale(setup: &mut Setup, text: &str) -> Result<()> {
         Scaled::Hold => model.hold_ns = scaled(model.hold_ns),
         Scaled::Request => model.request_ns = scaled(model.request_ns),
         Scaled::Release => model.release_ns = scaled(model.release_ns),
+        Scaled::Wake => {
+            for state in &mut model.idle_states {
+                state.wake_ns = scaled(state.wake_ns);
+            }
+        }
         Scaled::Move => {
             *costs = Costs {
                 switch: costs.switch * factor,
@@ -236,6 +259,7 @@ mod tests {
         }
         assert_eq!((setup.model.hold_ns, setup.model.request_ns), (1_005_000, 13_500));
         assert_eq!(setup.model.release_ns, 13_500);
+        assert_eq!(setup.model.idle_states.map(|it| it.wake_ns), [3_000, 15_000, 199_500]);
         assert_eq!(setup.costs.caches.neighbour_ns, 1.5 * COSTS.caches.neighbour_ns);
         assert_eq!(setup.costs.caches.l2_lines, COSTS.caches.l2_lines);
         assert_eq!(setup.costs.switch, 1.5 * COSTS.switch);

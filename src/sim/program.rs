@@ -113,6 +113,10 @@ pub trait Hardware {
     fn counts(&mut self, _cpu: u32) -> Option<[u64; 3]> {
         None
     }
+    /// How long it takes until the CPU can run something: no time if it does.
+    fn wakes_in(&self, _cpu: u32) -> u64 {
+        0
+    }
     /// When rates change next, if nobody calls run().
     fn next_change(&self) -> Option<u64>;
     fn advance(&mut self, to: u64);
