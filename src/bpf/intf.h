@@ -395,7 +395,7 @@ struct avx_event {
  * What is lost to AVX cores has to be so much of one CPU to be worth a decision (1/1024);
  * and for how many times as long as it is tried a process is left alone, at most.
  */
-#define AVX_WORTH_LEAST 1
+#define AVX_WORTH_LEAST 4
 #define AVX_WORTH_PAUSE_WINDOWS 64
 
 /* What AVX cores earn for a process, and what they cost it. */

@@ -457,6 +457,7 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 	bool was_sent;
+	u64 now;
 
 	if (!cctx)
 		return;
@@ -474,11 +475,15 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		return;
 	if (cctx->runs_avx2)
 		end_avx2(cctx);
-	/* It comes as it was there. */
-	if (was_sent && nr_avx_cpus)
-		settle_in(p, NULL, cctx, cctx->avx_is_coming, scx_bpf_now());
-	else
+	cctx->on_its_way = 0;
+	if (!was_sent || !nr_avx_cpus) {
 		arrive(p, cctx, waited_as);
+		return;
+	}
+	/* It comes as it was there. */
+	now = scx_bpf_now();
+	cctx->on_its_way = since(cctx->sent_at, now);
+	settle_in(p, NULL, cctx, cctx->avx_is_coming, now);
 }
 
 /*

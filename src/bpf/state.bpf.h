@@ -109,8 +109,11 @@ struct cpu_ctx {
 	u64 shares;
 	/* Who is to be queued elsewhere since this CPU is released, if it may move. */
 	u64 released;
-	/* Who was sent here from elsewhere. */
+	/* Who was sent here from elsewhere, and when; and for how long it was on its way,
+	 * until its process is told. */
 	u64 coming;
+	u64 sent_at;
+	u64 on_its_way;
 	bool avx_is_coming;
 	u32 role; /* enum avx_role */
 	/* Its cache, the one whose queues were looked at last besides, and those whose

@@ -337,6 +337,13 @@ static void end_quiet(struct task_struct *p, struct task_ctx *tctx)
 	watch_syscalls(p, false);
 }
 
+/* The task that runs here was sent to a CPU that idled, and had to wake up. */
+static __always_inline void account_way(struct task_ctx *tctx, struct cpu_ctx *cctx)
+{
+	tctx->waited_ns += cctx->on_its_way;
+	cctx->on_its_way = 0;
+}
+
 /*
  * A task used what is hidden from it. Nothing is hidden from it any more; if it
  * is to run elsewhere first, this returns true and the kernel sees to it.
@@ -355,6 +362,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	if (!cctx || !tctx || !process || !policy)
 		return 0;
 
+	account_way(tctx, cctx);
 	verdict = verdict_at(tctx, regs->ip, trapnr);
 	at = moment_of(p, cctx);
 	tctx->hidden = false;
@@ -406,6 +414,7 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 	at = moment_of(p, cctx);
 	if (!ends_phase(p, tctx, BOUNDARY_SYSCALL, &at))
 		return 0;
+	account_way(tctx, cctx);
 	runs_as(p, tctx, cctx, false, at.now);
 	hide_or_show(p, tctx, &at);
 	if (cctx->role != ROLE_AVX)

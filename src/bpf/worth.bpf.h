@@ -11,11 +11,11 @@
  * stay low after each phase until the next one, or for the hold time: a part of that is
  * what a phase earns. Who remains an AVX task, and takes turns, earns the same for those
  * who run elsewhere while it waits; and while it sleeps, as far as there are any. A phase
- * costs two moves, and what its task waited beside idle CPUs; where none idles, waiting is
- * nobody's loss. Once a second the two are compared. If the price is higher, and worth
+ * costs two moves, what its task waited beside idle CPUs, and until those woke up to which it
+ * was sent; where none idles, waiting is nobody's loss. Once a second the two are compared. If the price is higher, and worth
  * speaking of, the process is left alone: it sees AVX-512, and does its wide work where it
- * is. After a pause it is tried again for a second, and each pause is twice as long as the
- * one before, up to a bound. For whoever stays the seconds before count as well, each for less
+ * is. After a pause it is tried again for a second, or less if it costs far more than it earns,
+ * and each pause is twice as long as the one before, up to a bound. For whoever stays the seconds before count as well, each for less
  * than the next one: waits come in bursts, and a bad second or two are seldom followed by others.
  *
  * Limits. Programs that share a core are judged one by one: of what a program that is
@@ -116,6 +116,13 @@ static __always_inline bool is_too_dear(const struct avx_worth *worth, u64 elaps
 	       worth->spent_ns > (worth->before_ns + elapsed_ns) * AVX_WORTH_LEAST / AVX_WHOLE;
 }
 
+/* Of a program that is tried again: it costs twice what it earns, as is soon seen. */
+static __always_inline bool is_still_too_dear(const struct avx_worth *worth, u64 elapsed_ns)
+{
+	return worth->pause_ns && elapsed_ns >= WORTH_WINDOW_NS / 8 &&
+	       worth->spent_ns > 2 * worth->earned_ns && is_too_dear(worth, elapsed_ns);
+}
+
 /*
  * The window that began at @begun is over, and the next one begins. The threads of a
  * process are looked at by the same ticks: this is for one of them.
@@ -153,7 +160,7 @@ static __always_inline enum avx_judgement judge_worth(struct avx_worth *worth,
 	}
 	if (now < begun)
 		begin_window(worth, begun);
-	if (elapsed < WORTH_WINDOW_NS)
+	if (elapsed < WORTH_WINDOW_NS && !is_still_too_dear(worth, elapsed))
 		return JUDGED_AS_BEFORE;
 	is_dear = is_too_dear(worth, elapsed);
 	if (!ends_window(worth, begun, now))

@@ -110,7 +110,7 @@ fn what_is_lost_is_compared_with_the_time_that_it_took() {
     let policy = policy::on_cpu(&policy::standard(), 256);
     let mut worth = Worth::default();
     for now in (SECOND..60 * SECOND).step_by(50 * MS as usize) {
-        avx_weigh_wait(&mut worth, &policy, 50 * MS / 2048, 0);
+        avx_weigh_wait(&mut worth, &policy, 50 * MS / 512, 0);
         assert_eq!(judge(&mut worth, &policy, now), AS_BEFORE, "at {now}");
     }
 }
@@ -186,6 +186,27 @@ fn changed_ways_are_found_out() {
         assert!(!avx_is_left_alone(&worth, now), "at {now}");
     }
     assert_eq!(worth.pause_ns, 0);
+}
+
+/// With the first try it may take a second to get there, and a little is no hurry.
+#[test]
+fn who_still_costs_twice_what_it_earns_is_soon_left_alone() {
+    let policy = policy::on_cpu(&policy::standard(), 256);
+    for (pause_ns, waits, until) in [
+        (2 * SECOND, 400 * US, 1325 * MS),
+        (2 * SECOND, 250 * US, 2200 * MS),
+        (0, 400 * US, 2200 * MS),
+    ] {
+        let mut worth = Worth { alone_until: SECOND, pause_ns, ..Worth::default() };
+        let is_alone = |now: &u64| {
+            avx_weigh_phase(&mut worth, &policy, SERVER.gap, true);
+            avx_weigh_wait(&mut worth, &policy, waits, 0);
+            judge(&mut worth, &policy, *now);
+            avx_is_left_alone(&worth, *now)
+        };
+        let found = (SECOND..4 * SECOND).step_by(5 * MS as usize).find(is_alone);
+        assert_eq!(found, Some(until), "{pause_ns} {waits}");
+    }
 }
 
 /// A program that waits beside idle CPUs only until there are AVX cores enough.
