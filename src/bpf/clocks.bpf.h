@@ -233,6 +233,13 @@ static void let_clock_rise(u64 now)
 	set_licence(0, LICENCE_NONE, now);
 }
 
+/* Whoever was found to use heavy vectors of 256 bits is gone, or uses them no more. */
+static void end_avx2(struct cpu_ctx *cctx)
+{
+	cctx->runs_avx2 = false;
+	let_clock_rise(scx_bpf_now());
+}
+
 /*
  * The tick finds out whether @p, which came at @came_at, uses heavy vectors of 256 bits, of
  * which nothing else tells.
@@ -242,17 +249,15 @@ static void find_avx2(struct task_struct *p, const struct task_ctx *tctx, struct
 {
 	struct clock_ctx *clock = lookup_clock(bpf_get_smp_processor_id());
 
-	if (!clock || cctx->runs_avx || !licence_needed(&tctx->habit, false))
+	if (!clock || cctx->runs_avx)
 		return;
+	if (!licence_needed(&tctx->habit, false)) {
+		if (cctx->runs_avx2)
+			end_avx2(cctx);
+		return;
+	}
 	hold_goes_on(&clock->holds[LICENCE_1], (u64)p, came_at);
 	cctx->runs_avx2 = true;
-}
-
-/* Whoever was found to use them is gone. */
-static void end_avx2(struct cpu_ctx *cctx)
-{
-	cctx->runs_avx2 = false;
-	let_clock_rise(scx_bpf_now());
 }
 
 static void begin_or_end_avx(struct task_struct *p, const struct task_ctx *tctx,

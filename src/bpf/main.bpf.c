@@ -142,7 +142,14 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (nr_avx_cpus) {
 		cpu = select_by_role(p, prev_cpu, &slice);
 	} else {
-		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+		/*
+		 * The kernel would take the CPU where it was even where it may no longer be, and
+		 * claim that in vain; and put it behind a waker that says it goes to sleep (with
+		 * SCX_WAKE_SYNC), and may go on, even at realtime priority, beside idle CPUs.
+		 */
+		if (!is_allowed_on(p, prev_cpu))
+			prev_cpu = bpf_cpumask_any_distribute(p->cpus_ptr);
+		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, 0, &is_idle);
 		slice = is_idle ? AVX_SLICE_MAX_NS : 0;
 	}
 
@@ -359,14 +366,23 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		free_an_avx_core(lends_idle_cores() && !has_core_alone(cpu));
 }
 
-/* While there are no AVX cores there are AVX tasks only where clocks matter. */
+/*
+ * While there are no AVX cores there are AVX tasks only where clocks matter; or one wakes up that
+ * has slept for longer than they were kept, and needs them again.
+ */
 static void arrive_without_avx_cores(struct task_struct *p, struct cpu_ctx *cctx)
 {
 	const struct task_ctx *tctx = lookup_task(p);
 	bool is_avx = tctx && tctx->habit.class == CLASS_AVX;
+	const struct avx_policy *policy;
 
 	if (is_avx || cctx->runs_avx)
 		runs_as(p, tctx, cctx, is_avx, scx_bpf_now());
+	if (!is_avx)
+		return;
+	policy = current_policy();
+	if (policy && policy->avx_cores_for != SERVED_NOBODY)
+		ensure_an_avx_core(scx_bpf_task_cpu(p));
 }
 
 /* What runs here since @now is AVX work, or none. */
@@ -423,7 +439,7 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as)
 	if (learns_afterwards())
 		learn_from_the_past(p);
 	if (!nr_avx_cpus) {
-		if (compensates || cctx->runs_avx)
+		if (compensates || had_avx_work)
 			arrive_without_avx_cores(p, cctx);
 		return;
 	}

@@ -81,7 +81,7 @@ static __always_inline void learn_from_the_past(struct task_struct *p)
 
 	if (evidence == EVIDENCE_OPEN)
 		return;
-	/* While there are no AVX cores there are no AVX tasks. */
+	/* Without AVX cores it makes no difference, and who slept for longer stays an AVX task. */
 	if (is_wide || nr_avx_cpus)
 		saw_saved(p, is_wide);
 }

@@ -244,12 +244,14 @@ static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx,
 		return;
 	look_for_name(p, process, policy);
 	wide_vectors_seen(process, &tctx->habit, at->ran);
-	if (was_avx)
+	if (was_avx) {
 		phase_goes_on(&tctx->phase, at->ran);
-	else if (is_worth_a_phase(p, tctx, process, policy, at))
+	} else if (is_worth_a_phase(p, tctx, process, policy, at)) {
+		tctx->came_from = scx_bpf_task_cpu(p);
 		begin_phase(p, tctx, policy, CAUSE_SAMPLE, at);
-	else
+	} else {
 		account_alone(since(last_seen, at->ran));
+	}
 	stat_add(samples, 1);
 }
 

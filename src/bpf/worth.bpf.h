@@ -7,16 +7,17 @@
  * a phase is not spent at a low clock. A program that hardly does anything but wide
  * work, on a machine that is its own, pays and earns nothing.
  *
- * Mechanism. Both are estimated for each process. Without AVX cores the clock would
- * stay low after each phase until the next one, or for the hold time: a part of that is
- * what a phase earns. Who remains an AVX task, and takes turns, earns the same for those
- * who run elsewhere while it waits; and while it sleeps, as far as there are any. A phase
- * costs two moves, what its task waited beside idle CPUs, and until those woke up to which it
- * was sent; where none idles, waiting is nobody's loss. Once a second the two are compared. If the price is higher, and worth
- * speaking of, the process is left alone: it sees AVX-512, and does its wide work where it
- * is. After a pause it is tried again for a second, or less if it costs far more than it earns,
- * and each pause is twice as long as the one before, up to a bound. For whoever stays the seconds before count as well, each for less
- * than the next one: waits come in bursts, and a bad second or two are seldom followed by others.
+ * Mechanism. Both are estimated for each process. Without AVX cores the clock would stay low
+ * after each phase until the next one, or for the hold time: a part of that is what a phase
+ * earns. Who remains an AVX task, and takes turns, earns the same for those who run elsewhere
+ * while it waits; and while it sleeps, as far as there are any. A phase costs two moves, what
+ * its task waited beside idle CPUs, and until those woke up to which it was sent; where none
+ * idles, waiting is nobody's loss. Once a second the two are compared. If the price is higher,
+ * and worth speaking of, the process is left alone: it sees AVX-512, and does its wide work
+ * where it is. After a pause it is tried again for a second, or less if it costs far more than
+ * it earns, and each pause is twice as long as the one before, up to a bound. For whoever
+ * stays the seconds before count as well, each for less than the next one: waits come in
+ * bursts, and a bad second or two are seldom followed by others.
  *
  * Limits. Programs that share a core are judged one by one: of what a program that is
  * left alone does to others only the hold times are known. What a program waited while

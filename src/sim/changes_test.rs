@@ -94,6 +94,22 @@ fn the_tasks_of_a_cpu_that_goes_share_the_others() {
     assert!(shares.iter().all(|share| (share - 4.0 / 6.0).abs() < 0.03), "{shares:?}");
 }
 
+/// Of the two CPUs that are left the first one is busy.
+#[test]
+fn who_wakes_with_another_mask_finds_the_cpu_that_idles() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let sleeper = engine.spawn(Box::new(Sleeper(10 * MS)), 100);
+    let other = engine.spawn(Box::new(Busy(Kind::Scalar)), 100);
+    engine.run_for(5 * MS).unwrap();
+    engine.allow(other, &only(2));
+    let was_on = engine.kernel().cpu_of(sleeper);
+    engine.allow(sleeper, &mask(0b1100));
+    engine.run_for(6 * MS).unwrap();
+    assert!(was_on < 2, "it slept on one of them: {was_on}");
+    assert_eq!(engine.kernel().cpu_of(sleeper), 3);
+    assert!(engine.work_done(sleeper, Kind::Scalar) > 0.5e6);
+}
+
 #[test]
 fn nobody_waits_for_a_cpu_that_is_taken() {
     let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);

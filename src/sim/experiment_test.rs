@@ -248,6 +248,32 @@ fn who_comes_to_an_idle_core_waits_until_it_is_awake() {
     assert!((130.0..136.0).contains(&late), "{late} us");
 }
 
+/// The kernel's own choice for who wakes is the CPU of the waker, which may go on.
+#[test]
+fn nobody_waits_behind_who_woke_it_beside_idle_cpus() {
+    let text = "about = \"it\"\n[[group]]\nname = \"front\"\n\
+                steps = [{ send = \"back\" }, { work = \"scalar\", us = 15000 }]\n\
+                [[group]]\nname = \"back\"\n\
+                steps = [\"wait\", { work = \"scalar\", us = 100 }, \"done\"]\n";
+    let workload = workload_file::read("it", text).unwrap();
+    let outcome = outcome(&setup(workload, 1), &of("default"));
+    assert!(outcome.groups[1].latency_us.unwrap().max < 500.0, "{outcome:?}");
+}
+
+/// It wakes up as an AVX task, without a fault that would tell of it, and there is no AVX core left.
+#[test]
+fn who_slept_for_longer_than_avx_cores_are_kept_gets_one_again() {
+    let text = "about = \"it\"\n[[group]]\nname = \"burst\"\nthreads = 2\nprocess = \"one\"\n\
+                steps = [{ work = \"heavy512\", us = 8000, speed_up = 2 }, \"done\", \
+                { sleep_us = 900000 }]\n";
+    let settings = ["return=timeout", "only-where-it-pays=off", "shrink-dwell-max=20ms"];
+    let policy = policy::turned(standard(), &settings.map(str::to_owned)).unwrap();
+    let setup = setup(workload_file::read("it", text).unwrap(), 10);
+    let outcome = run(&setup, &of("default"), &policy).unwrap();
+    assert!(outcome.role_changes >= 40, "they are kept: {}", outcome.role_changes);
+    assert!(outcome.wide_on_scalar_share < 0.1, "{}", outcome.wide_on_scalar_share);
+}
+
 /// By Little's law: as many as arrive while one takes. Those that nobody answers count as well.
 #[test]
 fn requests_are_unfinished_for_as_long_as_they_take() {

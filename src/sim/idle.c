@@ -59,19 +59,25 @@ s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags)
 	return cpu;
 }
 
-/* The CPU where it was, with a core of its own if there is one; or else any. */
+/*
+ * The CPU where it was, with a core of its own if there is one; or else any. As Linux 6.12 has
+ * it: the waker's is said to idle if any does and nobody waits there, and the one where the task
+ * was need not be allowed any more.
+ */
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)
 {
-	bool may_prev = test_cpu(prev_cpu, p->cpus_ptr);
-	s32 cpu;
+	s32 cpu = sim_this_cpu;
 
 	*is_idle = true;
-	if (may_prev && is_core_idle(prev_cpu) && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
+	if (wake_flags & SCX_WAKE_SYNC && bpf_cpumask_weight(&idle_cpus) &&
+	    !sim_cpus[cpu].local.nr && test_cpu(cpu, p->cpus_ptr))
+		return cpu;
+	if (is_core_idle(prev_cpu) && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
 		return prev_cpu;
 	cpu = pick_idle_core(p->cpus_ptr);
 	if (cpu < (s32)sim_nr_cpus && scx_bpf_test_and_clear_cpu_idle(cpu))
 		return cpu;
-	if (may_prev && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
+	if (scx_bpf_test_and_clear_cpu_idle(prev_cpu))
 		return prev_cpu;
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	*is_idle = cpu >= 0;

@@ -2,7 +2,7 @@
 //! Who gets a core of its own while there are AVX cores, and where it goes when it is done there.
 
 use super::engine::Engine;
-use super::engine_test::{busy as endless, confine, forever, machine, machine_of};
+use super::engine_test::{busy as endless, confine, forever, machine, machine_of, mask};
 use super::hardware::Steady;
 use super::kernel::Task;
 use super::model::Kind;
@@ -97,6 +97,21 @@ fn who_is_done_with_avx_work_goes_back_to_where_it_was() {
         assert_eq!(were_at[..5].iter().filter(|times| **times > 0).count(), 1, "{were_at:?}");
         assert!(were_at[5] > 500, "{were_at:?}");
     }
+}
+
+/// Nothing was hidden from it yet, and so no fault says where it began.
+#[test]
+fn who_was_found_by_its_registers_goes_back_as_well() {
+    let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
+    let mut engine = machine(6, avx_tier_AVX_TIER_TRAP, &settings);
+    let steps = [Step::Work(Kind::Heavy512, 30e6), Step::Syscall, Step::Work(Kind::Scalar, 30e6)];
+    let task = engine.spawn(forever(&steps), 100);
+    engine.allow(task, &mask(0b100100));
+    engine.run_for(20 * MS).unwrap();
+    assert_eq!(engine.kernel().cpu_of(task), 5);
+    engine.allow(task, &mask(0b111111));
+    engine.run_for(20 * MS).unwrap();
+    assert_eq!(engine.kernel().cpu_of(task), 2);
 }
 
 /// Four tasks, three cores that are no AVX cores, and no AVX work.

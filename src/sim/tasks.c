@@ -103,7 +103,8 @@ void sim_task_exit(struct sim_task *task)
 static u32 select_cpu(struct sim_task *task)
 {
 	struct sim_call before = sim_begin_call(SIM_SELECT_CPU, task);
-	u32 cpu = avxspec.select_cpu(&task->t, task->cpu, 0);
+	/* As pipes and sockets say, whether or not the waker goes to sleep then. */
+	u32 cpu = avxspec.select_cpu(&task->t, task->cpu, SCX_WAKE_SYNC);
 
 	sim_end_call(before);
 	if (cpu < sim_nr_cpus)

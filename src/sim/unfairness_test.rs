@@ -208,6 +208,23 @@ fn a_cpu_that_idles_costs_its_sibling_nothing() {
     assert!(error < 0.01, "the sibling of one that sleeps is wrong by {error}");
 }
 
+/// It goes on for all of its life, without ever being switched, and the sibling is paid for what it
+/// suffers from that.
+#[test]
+fn who_uses_heavy_vectors_of_256_bits_no_more_pays_no_more() {
+    let text = "about = \"a change\"\nphases_s = [0, 1]\n\
+        [[group]]\nname = \"changes\"\nthreads = 1\n\
+        steps = [{ work = \"heavy256\", us = [1000, 0] }, { work = \"scalar\", us = [0, 1000] }, \
+        \"done\"]\n\
+        [[group]]\nname = \"computes\"\nthreads = 1\n\
+        steps = [{ work = \"scalar\", us = 500 }, \"done\"]\n";
+    let workload = workload_file::read("a test", text).unwrap();
+    let setup = Setup { topology: Topology::regular(1, 1, 1, 2), ..setup(workload, 4) };
+    let settings = ["fairness=compensate", "classes=avx512+avx2-heavy"];
+    let error = outcome(&setup, false, &settings).estimate_error.unwrap();
+    assert!(error < 0.01, "the sibling of one that changed is wrong by {error}");
+}
+
 /// Each beside as many programs that compute, all of which want all CPUs.
 fn beside_scalar_programs(steps: &str) -> Setup {
     let text = format!(

@@ -167,6 +167,7 @@ struct sched_ext_ops {
 
 #define SCX_TASK_QUEUED 1U
 
+#define SCX_WAKE_SYNC 0x10ULL
 #define SCX_ENQ_WAKEUP 1ULL
 #define SCX_ENQ_HEAD (1ULL << 4)
 #define SCX_ENQ_CPU_SELECTED (1ULL << 10)
