@@ -61,6 +61,20 @@ impl Comparison {
     pub fn named(&self, policy: &str) -> Option<&Outcome> {
         self.outcomes.iter().find(|outcome| outcome.policy == policy)
     }
+
+    /// Why ratios have no interval, if some do not.
+    pub fn why_no_interval(&self) -> Option<String> {
+        let behind = self.outcomes.iter().filter(|outcome| outcome.falls_behind());
+        let behind: Vec<&str> = behind.map(|outcome| outcome.variant.as_str()).collect();
+        let has_ratios = self.outcomes.len() > 1;
+        (has_ratios && !behind.is_empty()).then(|| {
+            format!(
+                "More requests arrive than are done under these policies, so a ratio with one of \
+                 them has no interval: {}.",
+                behind.join("; ")
+            )
+        })
+    }
 }
 
 /// What is done under each policy, by that under the first one.
@@ -76,8 +90,11 @@ pub fn measure_by_first(outcomes: &mut [Outcome]) {
     let whole: f64 = first.parts.iter().map(|part| part.work).sum();
     for other in others {
         let relative = Score::of(other, first).work;
-        let half = half_interval(&score::errors(other, first, relative)) / whole;
         other.relative = Some(relative);
+        if first.falls_behind() || other.falls_behind() {
+            continue;
+        }
+        let half = half_interval(&score::errors(other, first, relative)) / whole;
         other.relative_95 = Some([relative - half, relative + half]);
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::experiment::Setup;
 use super::record::{Latency, SharedRecord};
+use super::uncertainty::grows;
 use super::variant::Variant;
 use super::watch::{BATCHES, Class, Done, Strip, Watch};
 
@@ -28,7 +29,8 @@ pub struct Outcome {
     pub luck_of_threads: Vec<f64>,
     /// The score by the first policy that it is compared with.
     pub relative: Option<f64>,
-    /// Where that is with a probability of 95 %. Of the first one there is nothing to be uncertain of.
+    /// Where that is with a probability of 95 %. Of the first one there is nothing to be uncertain of,
+    /// and where ever more requests wait the parts of a run do not tell.
     pub relative_95: Option<[f64; 2]>,
     /// Of the only group of threads; where there are several each has its own.
     pub latency_us: Option<Latency>,
@@ -137,6 +139,11 @@ impl Outcome {
             events: watch.events,
             timelines: watch.into_strips(),
         }
+    }
+
+    /// Whether more requests come from outside than are done, so that ever more wait.
+    pub fn falls_behind(&self) -> bool {
+        grows(&self.parts.iter().map(|part| part.unfinished).collect::<Vec<_>>())
     }
 
     /// Half of the interval in which its relative work is.

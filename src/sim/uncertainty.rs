@@ -49,6 +49,14 @@ pub fn half_interval(errors: &Errors) -> f64 {
     (by_machine + by_luck + by_ends).sqrt()
 }
 
+/// Whether they rise from part to part, by more than these steps scatter: whatever parts say of a sum
+/// is said of runs that stay as they are. The parts of a long queue follow one another slowly, and
+/// look like a slope where there is none; its steps do not.
+pub fn grows(of_parts: &[f64]) -> bool {
+    let steps: Vec<f64> = of_parts.windows(2).map(|two| two[1] - two[0]).collect();
+    mean(&steps) > T_OF_PARTS * (variance(&steps) / steps.len() as f64).sqrt()
+}
+
 fn squares(numbers: &[f64]) -> f64 {
     numbers.iter().map(|it| it * it).sum()
 }
@@ -126,6 +134,27 @@ mod tests {
     fn what_is_under_way_counts_at_both_ends() {
         let half = half(&NOTHING, &NOTHING, &[], &[4.0, 6.0].repeat(10));
         assert!((half - 2.093 * (2.0_f64 * 20.0 / 19.0).sqrt()).abs() < 1e-6, "{half}");
+    }
+
+    /// A queue that gets longer all the time, one that is about as long again and again, and one
+    /// that goes up and down by chance alone; of the last one not more grow than by chance.
+    #[test]
+    fn what_grows_is_told_from_what_goes_up_and_down() {
+        let mut random = Pcg64::seed_from_u64(1);
+        let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
+        let mut walk = |drift: f64| {
+            let mut at = 0.0;
+            let mut step = || {
+                at += drift + normal();
+                at
+            };
+            grows(&(0..20).map(|_| step()).collect::<Vec<_>>())
+        };
+        let mut share = |drift| (0..1000).filter(|_| walk(drift)).count();
+        let (by_chance, with_drift) = (share(0.0), share(1.5));
+        assert!(by_chance < 50 && with_drift > 990, "{by_chance} {with_drift}");
+        assert!(grows(&[10.0, 20.0, 30.0, 40.0]) && !grows(&[40.0, 30.0, 20.0, 10.0]));
+        assert!(!grows(&[4.0, 6.0].repeat(10)) && !grows(&NOTHING) && !grows(&[]));
     }
 
     /// With 16 threads and 20 parts, connected with the next as in a queue.

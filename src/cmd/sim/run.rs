@@ -171,6 +171,9 @@ fn table(comparison: &Comparison, is_asked_for: bool) -> Result<String> {
     let what = format!("{workload}: {about}. {model}, {shape}, {seconds} s, seed {seed}");
     let mut text = headline(&what, model, shape.cores);
     text.push_str(left_alone(&comparison.tier, is_asked_for));
+    if let Some(why) = comparison.why_no_interval() {
+        writeln!(text, "{why}")?;
+    }
     writeln!(
         text,
         "{:>11} {:>8} {:>6} {:>9} {:>9} {:>9} {:>5} {:>7} {:>6} {:>7} {:>6}",
@@ -312,6 +315,43 @@ mod tests {
         let options = Run::try_parse_from(options).unwrap().options;
         let error = compare(&options, options.choice.workload().unwrap()).unwrap_err();
         assert!(format!("{error:#}").starts_with(&expected), "{error:#}");
+    }
+
+    /// Of what a machine could do, so much arrives: whether it grows is no matter of the policy.
+    #[test]
+    fn where_more_arrives_than_is_done_there_is_no_interval() {
+        let dir = tempfile::tempdir().unwrap();
+        let of_capacity = |share: f64| {
+            let path = dir.path().join("it.toml");
+            let text = format!(
+                "about = \"it\"\n[[group]]\nname = \"it\"\nper = \"cpu\"\n\
+                 arrivals = {{ of_capacity = {share} }}\n\
+                 steps = [\"wait\", {{ work = \"scalar\", us = 500 }}, \"done\"]\n"
+            );
+            fs::write(&path, text).unwrap();
+            let words = ["run", "--cores=2", "--seconds=1", "--policy=off", "--policy=default"];
+            let file = ["--workload", path.to_str().unwrap()];
+            let options = Run::try_parse_from(words.iter().chain(&file)).unwrap().options;
+            compare(&options, options.choice.workload().unwrap()).unwrap()
+        };
+        let why = "More requests arrive than are done under these policies, so a ratio with one of \
+                   them has no interval: without AVX-512; the default policy.";
+        let all = |of: &Comparison| {
+            let json = serde_json::to_value(of).unwrap()["outcomes"][1]["relative_95"].clone();
+            (json, table(of, false).unwrap(), report::html(of))
+        };
+        let (json, text, page) = all(&of_capacity(1.2));
+        assert!(json.is_null() && text.contains(why) && page.contains(why), "{json} {text}");
+        let line = text.lines().find(|line| line.ends_with("  the default policy")).unwrap();
+        assert_eq!(line.split_whitespace().nth(2), Some("-"), "{text}");
+
+        let (json, text, page) = all(&of_capacity(0.7));
+        assert!(json.is_array() && !text.contains("More requests"), "{json} {text}");
+        assert!(!page.contains("More requests"));
+        // There is no ratio to be uncertain of.
+        let mut alone = of_capacity(1.2);
+        alone.outcomes.truncate(1);
+        assert_eq!(alone.why_no_interval(), None);
     }
 
     #[test]

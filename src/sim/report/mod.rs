@@ -106,7 +106,9 @@ fn throughput(comparison: &Comparison) -> String {
                    however many wait, it is how much sooner they are done. The whisker is where \
                    the ratio is with a probability of 95 %, by what threads drew and how much 20 \
                    parts of both runs, which have the same seed, are off it.";
-    format!("<h2>Throughput</h2>\n{}", figure(&svg::throughput(comparison), caption))
+    let why = comparison.why_no_interval().map_or(String::new(), |why| format!(" {why}"));
+    let caption = format!("{caption}{why}");
+    format!("<h2>Throughput</h2>\n{}", figure(&svg::throughput(comparison), &caption))
 }
 
 fn latency(comparison: &Comparison) -> String {
