@@ -189,8 +189,12 @@ fn shares(class: &ClassShares) -> String {
     format!("{l0} / {l1} / {l2}")
 }
 
+/// Unless there is nothing to measure by.
+fn ratio(it: Option<f64>) -> String {
+    it.map_or("-".to_owned(), |it| format!("{it:.4}"))
+}
+
 fn numbers(comparison: &Comparison) -> String {
-    let number = |it: Option<f64>| it.map_or("-".to_owned(), |it| format!("{it:.4}"));
     let percent = |share: f64| format!("{:.2}", 100.0 * share);
     let result = |it: &Outcome| {
         let settle: Vec<String> = it
@@ -201,8 +205,8 @@ fn numbers(comparison: &Comparison) -> String {
         vec![
             it.variant.clone(),
             format!("{:.3}", it.work),
-            number(it.relative),
-            number(it.uncertainty()),
+            ratio(it.relative),
+            ratio(it.uncertainty()),
             it.avx_cores.to_string(),
             it.role_changes.to_string(),
             if settle.is_empty() { "-".to_owned() } else { settle.join(", ") },
@@ -264,7 +268,7 @@ fn groups(comparison: &Comparison) -> String {
             rows.push(vec![
                 format!("{}: {}", outcome.variant, group.name),
                 format!("{:.1}", group.requests_per_s),
-                group.relative.map_or("-".to_owned(), |it| format!("{it:.4}")),
+                ratio(group.relative),
                 time(|it| it.p50),
                 time(|it| it.p90),
                 time(|it| it.p99),

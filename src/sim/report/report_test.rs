@@ -294,6 +294,41 @@ fn a_run_without_results_is_shown_too() {
     assert!(!empty.contains("NaN") && !empty.contains("inf"), "{empty}");
 }
 
+/// No bar, and what the table beside it has.
+#[test]
+fn what_cannot_be_measured_has_no_bar() {
+    let chart = |works: &[f64]| svg::throughput(&comparison(works));
+    let (nothing, some) = (chart(&[0.0, 0.0]), chart(&[2.0, 1.5]));
+    let count = |chart: &str| [">-</text>", "class=\"bar\""].map(|it| chart.matches(it).count());
+    assert_eq!((count(&nothing), count(&some)), ([2, 0], [0, 2]));
+    assert!(!nothing.contains("0.0000"), "{nothing}");
+}
+
+/// In each chart with a row for each policy.
+#[test]
+fn names_that_have_no_room_are_cut_short() {
+    let mut all = comparison(&[2.0, 1.5]);
+    let long = "with sizing=static avx-cpus=1 placement=pack return=syscall avx-slice=3ms <b>";
+    all.outcomes[0].variant = "two siblings, back with system calls".to_owned();
+    all.outcomes[1].variant = long.to_owned();
+    let outcomes: Vec<&Outcome> = all.outcomes.iter().collect();
+    let latency = all.outcomes[0].groups[0].latency_us.unwrap();
+    let rows = outcomes.iter().map(|it| it.variant.as_str());
+    for chart in [
+        svg::throughput(&all),
+        svg::latency(&rows.clone().map(|name| (name, latency)).collect::<Vec<_>>()),
+        svg::spreads(&rows.map(|name| (name, vec![1.0])).collect::<Vec<_>>()),
+        svg::avx_cores(&outcomes, 1000.0),
+    ] {
+        let title = format!("<title>{}</title>with sizing=static avx-cpus=1", svg::escape(long));
+        assert!(chart.contains(&title) && !chart.contains("<b>"), "{chart}");
+        assert!(chart.contains(">two siblings, back with system calls</text>"), "{chart}");
+        let shown = chart.split("</title>").nth(1).unwrap().split("&#8230;</text>").next().unwrap();
+        assert!((36..=42).contains(&shown.len()), "{shown:?}");
+        assert_eq!(chart.matches("&#8230;").count(), 1);
+    }
+}
+
 #[test]
 fn cores_that_are_not_shown_are_told_of() {
     let mut all = comparison(&[2.0]);

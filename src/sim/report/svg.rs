@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use super::ratio;
 use crate::sim::comparison::Comparison;
 use crate::sim::outcome::Outcome;
 use crate::sim::record::Latency;
@@ -13,6 +14,8 @@ const WIDTH: f64 = 860.0;
 /// Of the names at the left.
 const NAMES: f64 = 270.0;
 const ROW: f64 = 26.0;
+/// Of the width of the names, for each letter, on average.
+const LETTER: f64 = 6.2;
 
 /// More would not be legible.
 pub const CORES_SHOWN: usize = 32;
@@ -42,6 +45,21 @@ fn svg(height: f64, about: &str, body: &str) -> String {
 
 fn text(x: f64, y: f64, anchor: &str, text: &str) -> String {
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(text))
+}
+
+/// At the left of a row, up to there. Of one that is too long there is the beginning, and all of it
+/// where a pointer stays on it.
+fn name(x: f64, y: f64, name: &str) -> String {
+    let room = (x / LETTER) as usize;
+    if name.chars().count() <= room {
+        return text(x, y, "end", name);
+    }
+    let begin: String = name.chars().take(room.saturating_sub(1)).collect();
+    format!(
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\"><title>{}</title>{}&#8230;</text>",
+        escape(name),
+        escape(&begin)
+    )
 }
 
 fn line(class: &str, [x1, y1, x2, y2]: [f64; 4]) -> String {
@@ -78,13 +96,14 @@ pub fn throughput(comparison: &Comparison) -> String {
     let mut body = line("guide", [NAMES + scale, 0.0, NAMES + scale, height]);
     for (n, outcome) in comparison.outcomes.iter().enumerate() {
         let y = n as f64 * ROW;
-        let relative = outcome.relative.unwrap_or(0.0);
-        body += &text(NAMES - 10.0, y + 17.0, "end", &outcome.variant);
-        body += &rect("bar", [NAMES, y + 4.0, relative * scale, ROW - 8.0]);
+        body += &name(NAMES - 10.0, y + 17.0, &outcome.variant);
+        body += &outcome.relative.map_or_else(String::new, |relative| {
+            rect("bar", [NAMES, y + 4.0, relative * scale, ROW - 8.0])
+        });
         body += &outcome.relative_95.map_or_else(String::new, |ends| {
             whisker(ends.map(|end| NAMES + end * scale), y + ROW / 2.0)
         });
-        body += &text(WIDTH - 4.0, y + 17.0, "end", &format!("{relative:.4}"));
+        body += &text(WIDTH - 4.0, y + 17.0, "end", &ratio(outcome.relative));
     }
     svg(height, "throughput by policy", &body)
 }
@@ -108,9 +127,9 @@ pub fn latency(rows: &[(&str, Latency)]) -> String {
         body += &line("guide", [x(us), 0.0, x(us), bottom]);
         body += &text(x(us), bottom + 16.0, "middle", &time(us));
     }
-    for (n, (name, it)) in rows.iter().enumerate() {
+    for (n, (of, it)) in rows.iter().enumerate() {
         let y = n as f64 * ROW + ROW / 2.0;
-        body += &text(NAMES - 10.0, y + 4.0, "end", name);
+        body += &name(NAMES - 10.0, y + 4.0, of);
         body += &line("axis", [x(it.p50), y, x(it.max), y]);
         body += &disc("bar", x(it.p50), y, 5.0);
         body += &diamond(x(it.p99), y);
@@ -187,9 +206,9 @@ pub fn spreads(rows: &[(&str, Vec<f64>)]) -> String {
         body += &line("guide", [x(mark), 0.0, x(mark), bottom]);
         body += &text(x(mark), bottom + 16.0, "middle", &mark_name(mark));
     }
-    for (n, (name, numbers)) in rows.iter().enumerate() {
+    for (n, (of, numbers)) in rows.iter().enumerate() {
         let y = n as f64 * ROW + ROW / 2.0;
-        body += &text(NAMES - 10.0, y + 4.0, "end", name);
+        body += &name(NAMES - 10.0, y + 4.0, of);
         let numbers: Vec<f64> = numbers.iter().copied().filter(|it| it.is_finite()).collect();
         let hairs: String = numbers
             .iter()
@@ -275,7 +294,7 @@ pub fn avx_cores(outcomes: &[&Outcome], end_ms: f64) -> String {
     for (n, outcome) in outcomes.iter().enumerate() {
         let top = n as f64 * (HEIGHT + GAP) + 10.0;
         let y = |nr: f64| top + HEIGHT * (1.0 - nr / most);
-        body += &text(NAMES - 34.0, top + HEIGHT / 2.0 + 4.0, "end", &outcome.variant);
+        body += &name(NAMES - 34.0, top + HEIGHT / 2.0 + 4.0, &outcome.variant);
         for nr in [0.0, most] {
             body += &line("guide", [NAMES, y(nr), WIDTH - 30.0, y(nr)]);
             body += &text(NAMES - 8.0, y(nr) + 4.0, "end", &format!("{nr}"));
