@@ -106,14 +106,15 @@ fn event_of(line: &str) -> Option<Event<'_>> {
     })
 }
 
-fn events_in(trace: &str) -> Result<Vec<Event<'_>>> {
+/// With the numbers of their lines.
+fn events_in(trace: &str) -> Result<Vec<(usize, Event<'_>)>> {
     let mut events = Vec::new();
     for (n, line) in (1..).zip(trace.lines()).filter(|(_, line)| !line.starts_with('#')) {
-        events.push(event_of(line).with_context(|| format!("line {n} is none of a trace"))?);
+        events.push((n, event_of(line).with_context(|| format!("line {n} is none of a trace"))?));
     }
     // Runs of vector instructions are written when they end. Only ticks tell of several CPUs what
     // was first.
-    events.sort_by_key(|event| (event.tick, event.cpu, event.at));
+    events.sort_by_key(|(_, event)| (event.tick, event.cpu, event.at));
     Ok(events)
 }
 
@@ -129,15 +130,22 @@ struct Cpu<'a> {
 fn read(trace: &str) -> Result<BTreeMap<Thread<'_>, Vec<Piece>>> {
     let mut threads = BTreeMap::new();
     let mut cpus: BTreeMap<u32, Cpu<'_>> = BTreeMap::new();
-    for event in &events_in(trace)? {
-        cpus.entry(event.cpu).or_default().go_on(event, &mut threads);
+    for (n, event) in &events_in(trace)? {
+        let cpu = cpus.entry(event.cpu).or_default();
+        cpu.go_on(event, &mut threads)
+            .with_context(|| format!("line {n} tells of more instructions than can be counted"))?;
     }
     Ok(threads)
 }
 
 impl<'a> Cpu<'a> {
-    fn go_on(&mut self, event: &Event<'a>, threads: &mut BTreeMap<Thread<'a>, Vec<Piece>>) {
-        self.work(Kind::Scalar, event.at, threads);
+    /// Unless there are more instructions than can be counted.
+    fn go_on(
+        &mut self,
+        event: &Event<'a>,
+        threads: &mut BTreeMap<Thread<'a>, Vec<Piece>>,
+    ) -> Option<()> {
+        self.work(Kind::Scalar, event.at, threads)?;
         // Whoever runs is known as soon as the address space is.
         let base = event.values.get(if event.name == "fsbase" { "base" } else { "fs" });
         if event.name == "cr3" {
@@ -152,23 +160,32 @@ impl<'a> Cpu<'a> {
             }
             "run" => {
                 // The last instruction of a run belongs to it.
-                let end = event.end_at.map_or(event.at, |end| end + 1);
-                self.work(kind_of(event, end.saturating_sub(event.at)), end, threads);
+                let end = event.end_at.map_or(Some(event.at), |end| end.checked_add(1))?;
+                self.work(kind_of(event, end.saturating_sub(event.at)), end, threads)?;
             }
             _ => {}
         }
+        Some(())
     }
 
     /// Up to this instruction.
-    fn work(&mut self, kind: Kind, to: u64, threads: &mut BTreeMap<Thread<'a>, Vec<Piece>>) {
+    fn work(
+        &mut self,
+        kind: Kind,
+        to: u64,
+        threads: &mut BTreeMap<Thread<'a>, Vec<Piece>>,
+    ) -> Option<()> {
         let instructions = to.saturating_sub(self.at);
         self.at = self.at.max(to);
-        let Some(thread) = self.thread.filter(|_| instructions > 0) else { return };
+        let Some(thread) = self.thread.filter(|_| instructions > 0) else { return Some(()) };
         let pieces = threads.entry(thread).or_default();
         match pieces.last_mut() {
-            Some(Piece::Work(last, count)) if *last == kind => *count += instructions,
+            Some(Piece::Work(last, count)) if *last == kind => {
+                *count = count.checked_add(instructions)?;
+            }
             _ => pieces.push(Piece::Work(kind, instructions)),
         }
+        Some(())
     }
 }
 
@@ -261,6 +278,22 @@ mod tests {
         for light in ["class=256h v256h=333", "class=256l v256l=900", "class=mask masks=900"] {
             assert_eq!(kind(&run(light)), Kind::Scalar);
         }
+    }
+
+    /// A run that never ends, and a thread that is at the end of what two CPUs can count.
+    #[test]
+    fn more_than_can_be_counted_is_refused() {
+        let error = |trace: &str| workload(trace, SPEED).unwrap_err().to_string();
+        let refused = "line 5 tells of more instructions than can be counted";
+        let most = format!("end_at={}", u64::MAX);
+        assert_eq!(error(&TRACE.replace("end_at=6099", &most)), refused);
+        let trace = "10 0 0 cr3 at=0 base=1000
+11 0 0 sysret at=10 rax=0 fs=a
+12 1 0 cr3 at=0 base=1000
+13 1 0 sysret at=0 rax=0 fs=a
+20 0 0 interrupt at=18446744073709551615 vector=236 fs=a
+21 1 0 interrupt at=18446744073709551615 vector=236 fs=a";
+        assert_eq!(error(trace), refused.replace('5', "6"));
     }
 
     #[test]
