@@ -17,6 +17,7 @@ extern struct sched_ext_ops avxspec;
 extern struct sim_cpu sim_cpus[SIM_CPUS_MAX];
 extern u32 sim_nr_cpus;
 extern u32 sim_this_cpu;
+extern struct task_struct sim_idle_task;
 
 /* attach.c */
 void sim_set_up_scheduler(u32 nr_llcs, u32 cpus_per_core, u32 tier,

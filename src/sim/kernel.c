@@ -58,14 +58,14 @@ u32 bpf_get_smp_processor_id(void)
 	return sim_this_cpu;
 }
 
-/* What runs on no CPU is the idle task, which has nothing. */
-static struct task_struct idle_task;
+/* Where nothing runs the idle task does, which has nothing. */
+struct task_struct sim_idle_task;
 
 struct task_struct *bpf_get_current_task_btf(void)
 {
 	struct sim_task *curr = sim_releasing ?: sim_cpus[sim_this_cpu].curr;
 
-	return curr ? &curr->t : &idle_task;
+	return curr ? &curr->t : &sim_idle_task;
 }
 
 struct pt_regs *bpf_task_pt_regs(struct task_struct *p)

@@ -94,6 +94,8 @@ bool sim_is_attached(void);
 /* What listens to ticks and switches beside the scheduler. */
 void sim_tell_tick(void);
 void sim_tell_switch(struct task_struct *prev);
+/* When it was last looked at for AVX work by its clock. */
+u64 sim_suspected_at(u32 cpu);
 void sim_set_policy(const struct avx_policy_in_force *policy);
 /* They are noted, of which task they were, in their order. */
 enum sim_callback {

@@ -128,6 +128,8 @@ mod native {
         pub fn sim_stats(cpu: u32) -> *const avx_cpu_stats;
         pub fn sim_nr_avx_cpus() -> u32;
         pub fn sim_is_avx_core(cpu: u32) -> bool;
+        #[cfg(test)]
+        pub fn sim_suspected_at(cpu: u32) -> u64;
         pub fn sim_follow();
         pub fn sim_take_event(event: *mut avx_event) -> bool;
     }
@@ -455,6 +457,13 @@ impl Kernel {
     pub fn is_avx_core(&self, cpu: u32) -> bool {
         // SAFETY: see above.
         unsafe { native::sim_is_avx_core(cpu) }
+    }
+
+    /// When the scheduler last looked by its clock whether there was AVX work on the CPU.
+    #[cfg(test)]
+    pub fn suspected_at(&self, cpu: u32) -> u64 {
+        // SAFETY: see above.
+        unsafe { native::sim_suspected_at(cpu) }
     }
 
     /// From now on the scheduler tells what happens.

@@ -141,6 +141,9 @@ void *sim_task_storage(void *map, struct task_struct *p, u32 value_size, u64 fla
 		if (nr_slots > SIM_STORAGES)
 			abort();
 	}
+	/* The idle task has nothing. */
+	if (!p->sim)
+		return NULL;
 	storage = &p->sim->storage[it->slot];
 	if (!*storage && flags & BPF_LOCAL_STORAGE_GET_F_CREATE)
 		*storage = calloc(1, value_size);

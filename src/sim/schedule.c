@@ -95,6 +95,16 @@ static void enter_cpu(u32 cpu, struct sim_task *next)
 	sim_tell_running(next);
 }
 
+/*
+ * What listens to switches hears of those to and from the idle task too, of each as soon as
+ * the scheduler has heard who is next, and of none if that is who ran before.
+ */
+static void tell_switch(struct sim_task *prev, const struct sim_task *next)
+{
+	if (prev != next && sim_is_attached())
+		sim_tell_switch(prev ? &prev->t : &sim_idle_task);
+}
+
 /* A realtime task runs as soon as it is there, if no other one does. */
 static bool turns_to_realtime(u32 cpu, struct sim_task *prev)
 {
@@ -107,12 +117,15 @@ static bool turns_to_realtime(u32 cpu, struct sim_task *prev)
 	else
 		sim_preempt(cpu);
 	enter_cpu(cpu, next);
+	/* Of who was preempted it is told already. */
+	if (!prev || prev->is_realtime)
+		tell_switch(prev, next);
 	return true;
 }
 
 void sim_schedule(u32 cpu)
 {
-	struct sim_task *prev = sim_cpus[cpu].curr, *next;
+	struct sim_task *prev = sim_cpus[cpu].curr, *next, *left = prev;
 
 	sim_this_cpu = cpu;
 	sim_cpus[cpu].needs_resched = false;
@@ -130,16 +143,20 @@ void sim_schedule(u32 cpu)
 	next = sim_cpus[cpu].local.first;
 	if (prev) {
 		leave_cpu(cpu, prev, !next);
-		if (sim_is_attached())
-			sim_tell_switch(&prev->t);
 		sim_cpus[cpu].curr = NULL;
+		if (!next) {
+			tell_switch(prev, NULL);
+			left = NULL;
+		}
 	}
 	/* Who left may be the next one again, if nobody else took it meanwhile. */
 	next = sim_cpus[cpu].local.first;
 	if (next) {
 		enter_cpu(cpu, next);
+		tell_switch(left, next);
 		return;
 	}
+	tell_switch(left, NULL);
 	if (!test_cpu(cpu, sim_idle_cpus()) || prev)
 		sim_cpus[cpu].idle_since = scx_bpf_now();
 	sim_set_idle(cpu, true);
@@ -161,13 +178,14 @@ void sim_preempt(u32 cpu)
 	keeps(cpu, curr);
 	leave_cpu(cpu, curr, false);
 	sim_cpus[cpu].curr = NULL;
-	if (!sim_is_attached() || curr->is_realtime)
-		return;
-	sim_releasing = curr;
-	before = sim_begin_call(SIM_CPU_RELEASE, curr);
-	avxspec.cpu_release(cpu, NULL);
-	sim_end_call(before);
-	sim_releasing = NULL;
+	if (sim_is_attached() && !curr->is_realtime) {
+		sim_releasing = curr;
+		before = sim_begin_call(SIM_CPU_RELEASE, curr);
+		avxspec.cpu_release(cpu, NULL);
+		sim_end_call(before);
+		sim_releasing = NULL;
+	}
+	tell_switch(curr, NULL);
 }
 
 /* What runs on @cpu goes to sleep. */

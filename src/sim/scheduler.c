@@ -62,6 +62,11 @@ void sim_tell_switch(struct task_struct *prev)
 		avxspec_count_switch(false, prev, NULL);
 }
 
+u64 sim_suspected_at(u32 cpu)
+{
+	return lookup_clock(cpu)->suspected_at;
+}
+
 struct avx_cpu_stats *sim_stats(u32 cpu)
 {
 	u32 zero = 0;

@@ -7,7 +7,9 @@ use super::hardware::Steady;
 use super::kernel::Task;
 use super::model::Kind;
 use super::program::Step;
-use crate::bpf::intf::{avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
+use crate::bpf::intf::{
+    avx_tier, avx_tier_AVX_TIER_COUNTERS, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP,
+};
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
@@ -367,4 +369,30 @@ fn who_shares_a_core_for_a_moment_stays_in_its_cache() {
             assert_eq!(engine.kernel().cpu_of(task), 0, "{tier}");
         }
     }
+}
+
+/// Beside AVX work, which a low clock tells of: who comes is measured since then, and who goes until
+/// then. Ticks look at clocks only where they are counted, which nothing does here.
+#[test]
+fn clocks_are_no_evidence_of_the_time_in_which_a_cpu_idled() {
+    let mut engine = machine_of([1, 1], 2, avx_tier_AVX_TIER_COUNTERS, &[]);
+    let wide = engine.spawn(forever(&[Step::Work(Kind::Heavy512, 1e9)]), 100);
+    let scalar = forever(&[Step::Sleep(5 * MS), Step::Work(Kind::Scalar, 1e6)]);
+    let scalar = engine.spawn(scalar, 100);
+    confine(&mut engine, &[wide], 1);
+    confine(&mut engine, &[scalar], 2);
+    let run_until = |engine: &mut Engine<Steady>, runs: bool| {
+        while (engine.kernel().current(1) == Some(scalar)) != runs {
+            engine.run_for(10 * US).unwrap();
+        }
+        let [now, from] = [engine.now(), engine.kernel().suspected_at(1)];
+        assert!(now - from <= 10 * US, "{} us", (now - from) / US);
+        from
+    };
+    engine.run_for(MS).unwrap();
+    let came_at = run_until(&mut engine, true);
+    let went_at = run_until(&mut engine, false);
+    // With what it costs to switch, and to share a core.
+    let window = went_at - came_at;
+    assert!((MS..2 * MS).contains(&window), "{} us", window / US);
 }
