@@ -37,6 +37,11 @@ pub const TESTS: &[Test] = &[
         budget_s: 60,
         body: preempted,
     },
+    Test {
+        name: "recovery::who_a_realtime_task_wakes_does_not_wait_behind_it",
+        budget_s: 60,
+        body: woken,
+    },
 ];
 
 /// What the kernel says when it ejects a scheduler for an error.
@@ -127,6 +132,25 @@ fn ejected_by_sysrq() -> Result<()> {
     ensure!(output.contains("disabled by sysrq-S"), "{output}");
     ensure!(output.contains("status 0"), "an order is no failure: {output}");
     Ok(())
+}
+
+/// It says that it goes to sleep, as whoever writes to a pipe does, and goes on for ever.
+fn woken() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(3), Flavour::Stock)?
+        .package("util-linux")
+        .command(&script(
+            "start_scheduler
+             mkfifo /tmp/pipe
+             sh -c 'read line </tmp/pipe; echo $line >/tmp/read' & reader=$!
+             chrt -f 50 sh -c 'exec 3>/tmp/pipe; sleep 2; echo line >&3; while :; do :; done' &
+             waker=$!
+             is_read() { [ -s /tmp/read ]; }
+             wait_until 15 is_read || fail \"it waits: $(grep State /proc/$reader/status)\"
+             kill $waker
+             stop_scheduler",
+        ))
+        .boot()?;
+    outcome.all_succeeded()
 }
 
 /// A realtime task wakes on the CPU of another one, which may leave it as soon as there is no more
