@@ -24,6 +24,7 @@ use crate::agent::policy::{self, history::History};
 use crate::agent::preflight::tier;
 use crate::agent::setup::LoadOpts;
 use crate::cmd::later::Later;
+use crate::cmd::log::Log;
 
 pub const NAME: &str = env!("CARGO_PKG_NAME");
 
@@ -166,7 +167,7 @@ pub fn version() -> String {
     })
 }
 
-fn run(opts: Opts) -> Result<()> {
+fn run(opts: Opts, log: &mut Option<Log>) -> Result<()> {
     if opts.version {
         return cmd::print(&format!("{NAME} {}\n", version()));
     }
@@ -181,7 +182,7 @@ fn run(opts: Opts) -> Result<()> {
     }
     // Who only asks has nothing to log, and is to be quick.
     if opts.command.is_none() || opts.verbose {
-        cmd::log_to_stderr(opts.verbose);
+        *log = Some(cmd::log_to_stderr(opts.verbose)?);
     }
     match &opts.command {
         Some(Command::Check(options)) => return cmd::check::run(options),
@@ -214,11 +215,16 @@ fn run(opts: Opts) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    match run(Opts::parse()) {
+    let mut log = None;
+    match run(Opts::parse(), &mut log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            let why = format!("{NAME}: {error:#}\n");
             // A disk that is full is no reason to panic.
-            let _ = writeln!(io::stderr(), "{NAME}: {error:#}");
+            let _ = match &log {
+                Some(log) => log.writer().write_all(why.as_bytes()),
+                None => io::stderr().write_all(why.as_bytes()),
+            };
             ExitCode::FAILURE
         }
     }

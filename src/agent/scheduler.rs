@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use crossbeam::channel::{Receiver, never, select};
+use crossbeam::channel::{Receiver, RecvTimeoutError, bounded, never, select};
 use libbpf_rs::{Link, MapHandle, OpenObject};
 use scx_utils::{
     ScxExitKind, UserExitInfo, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity,
@@ -43,6 +43,8 @@ use crate::{NAME, version};
 const LOOK_AROUND: Duration = Duration::from_millis(250);
 /// How long the kernel may take from the going of a CPU to saying so, where much else is to be done.
 const KERNEL_TELLS_WITHIN: Duration = Duration::from_secs(10);
+/// How long the kernel's dump may take to be printed.
+const REPORT_TAKES: Duration = Duration::from_secs(5);
 
 /// How a scheduler ended, if it was not by an error.
 pub enum Ended {
@@ -378,13 +380,11 @@ impl<'a> Scheduler<'a> {
         let exit: UserExitInfo = uei_read!(&self.skel, uei);
         let kind = self.exit_kind()?;
         let by_administrator = kind == ScxExitKind::SysRq as i32;
-        // It prints, and panics where the disk is full.
         let is_peaceful = kind <= ScxExitKind::UnregKern as i32;
-        let report = || if is_peaceful { Ok(()) } else { exit.report() };
-        let report = catch_unwind(AssertUnwindSafe(report))
-            .unwrap_or_else(|_| Err(anyhow!("there is no room for its report")));
-        match report.context("the kernel ejected the scheduler") {
-            Ok(()) if exit.should_restart() => Ok(Ended::Restart),
+        let should_restart = exit.should_restart();
+        let reported = if is_peaceful { Ok(()) } else { report(exit) };
+        match reported.context("the kernel ejected the scheduler") {
+            Ok(()) if should_restart => Ok(Ended::Restart),
             Ok(()) => Ok(Ended::Stopped),
             // An order, not a failure: nobody is to start it again.
             Err(why) if by_administrator => {
@@ -537,6 +537,23 @@ impl<'a> Scheduler<'a> {
     fn variables(&self) -> Result<&types::bss> {
         self.skel.maps.bss_data.as_deref().context("the kernel has no variables")
     }
+}
+
+/// It prints, which nobody has to read, and panics where the disk is full.
+fn report(exit: UserExitInfo) -> Result<()> {
+    let (tell, told) = bounded(1);
+    let print = move || {
+        // Nobody may wait for it any more.
+        let _ = tell.send(exit.report());
+    };
+    thread::Builder::new()
+        .name("report".to_owned())
+        .spawn(print)
+        .context("there is no thread for its report")?;
+    told.recv_timeout(REPORT_TAKES).unwrap_or_else(|error| match error {
+        RecvTimeoutError::Timeout => Err(anyhow!("nobody reads its report")),
+        RecvTimeoutError::Disconnected => Err(anyhow!("there is no room for its report")),
+    })
 }
 
 /// By CPU, how many there are of its core.

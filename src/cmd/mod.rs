@@ -9,6 +9,7 @@ pub mod help_metrics;
 pub mod help_policy;
 pub mod help_stats;
 pub mod later;
+pub mod log;
 mod manual;
 pub mod monitor;
 pub mod policy;
@@ -28,17 +29,22 @@ use scx_utils::init_libbpf_logging;
 use serde::Serialize;
 use tracing::Level;
 
-pub fn log_to_stderr(verbose: bool) {
+use self::log::Log;
+
+pub fn log_to_stderr(verbose: bool) -> Result<Log> {
+    let log = Log::to(io::stderr())?;
+    let writer = log.writer();
     let level = if verbose { Level::DEBUG } else { Level::INFO };
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr)
+        .with_writer(move || writer.clone())
         // It would tell of them where there is no room, and panic.
         .log_internal_errors(false)
         .init();
     init_libbpf_logging(None);
+    Ok(log)
 }
 
 /// An answer, as it is, of which nobody has to read all.

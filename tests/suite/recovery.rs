@@ -24,7 +24,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "recovery::an_error_ejects_the_scheduler_and_everything_runs_on",
-        budget_s: 60,
+        budget_s: 90,
         body: ejected_by_an_error,
     },
     Test {
@@ -91,6 +91,14 @@ fn ejected_by_an_error() -> Result<()> {
              await_start is_enabled || fail it does not start again
              hostname another
              wait $scheduler; echo without a report status $?
+             {AFTERWARDS}
+             # And where nobody reads it.
+             mkfifo /tmp/unread; exec 9<>/tmp/unread
+             head -c 65536 /dev/zero >&9
+             scx_avxspec 2>&9 & scheduler=$!
+             await_start is_enabled || fail it does not start unread
+             hostname one-more
+             wait $scheduler; echo unread status $?
              {AFTERWARDS}"
         )))
         .tolerates(ERROR)
@@ -100,6 +108,7 @@ fn ejected_by_an_error() -> Result<()> {
     ensure!(output.contains("ext.enabled:0"), "{output}");
     ensure!(output.contains("an error made to order"), "{output}");
     ensure!(output.contains("without a report status 1\n"), "{output}");
+    ensure!(output.contains("unread status 1\n"), "{output}");
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use crate::vm::{Flavour, Guest, Qemu, in_repository, program};
 pub const TESTS: &[Test] = &[
     Test {
         name: "agent::rude_crowds_at_both_doors_and_no_room_for_a_log_change_nothing",
-        budget_s: 150,
+        budget_s: 180,
         body: rude_crowds,
     },
     Test {
@@ -34,7 +34,8 @@ const ROUNDS: u64 = 10;
 const GROWTH_KB: u64 = 2048;
 
 /// A hundred at once at the control socket and as many for metrics, some of them silent, some in
-/// the middle of a word, some with a megabyte of nonsense; and no room for the log.
+/// the middle of a word, some with a megabyte of nonsense; and no room for the log, or nobody who
+/// reads it.
 fn rude_crowds() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/guest/pester.c"))?)
@@ -64,12 +65,25 @@ fn rude_crowds() -> Result<()> {
              all_progress $loops
              is_enabled || fail the scheduler was ejected
              stop_scheduler
-             echo status=$status"
+             echo status=$status
+             # As full as a terminal that was stopped.
+             mkfifo /tmp/unread; exec 9<>/tmp/unread
+             head -c 65536 /dev/zero >&9
+             scx_avxspec --force 2>&9 & scheduler=$!
+             await_start is_enabled || fail it does not start unread
+             timeout 20 scx_avxspec policy set avx-cpus=3 --revert-after 1s >&2 ||
+                 fail no policy with a log that nobody reads
+             is_back() {{ timeout 20 scx_avxspec policy show | grep -q '^# policy 3$'; }}
+             wait_until 20 is_back || fail it was not reverted
+             all_progress $loops
+             (sleep 20; kill -KILL $scheduler) 2>/dev/null &
+             kill -TERM $scheduler
+             wait $scheduler; echo unread=$?"
         )))
         .limit(600)
         .boot()?;
     let counts = counts_of(&outcome, 0)?;
-    ensure_eq!(counts["status"], 0);
+    ensure_eq!((counts["status"], counts["unread"]), (0, 0));
     for (door, most) in [("control", 32), ("metrics", 64)] {
         let of = |what: &str| counts[&format!("{door}-{what}")];
         ensure_eq!((of("refused"), of("without-answer")), (ROUNDS, 0), "{counts:?}");
