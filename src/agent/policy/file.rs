@@ -159,6 +159,7 @@ mod tests {
             ("avx-cpu-list = [0, \"2-3\", 8]", "avx-cpu-list", "0,2-3,8"),
             ("avx-cpu-list = '0-3,8'", "avx-cpu-list", "0-3,8"),
             ("never-hide = ['a b', \"c\"]", "never-hide", "a b,c"),
+            ("never-hide = [' a', 'b ', ' ']", "never-hide", "a,b"),
             ("never-hide = []", "never-hide", ""),
         ] {
             assert_eq!(value_in(line, knob), value, "{line}");

@@ -134,6 +134,8 @@ mod tests {
         assert_eq!((policy.avx_cpus, policy.worthwhile_ns, policy.grow_fill), (3, 2_000_000, 922));
         let nobody = turned(policy, &["never-hide=".to_owned()]).unwrap();
         assert!(nobody.never_hide.iter().all(|name| name.words == [0; 2]));
+        let spread = turned(policy, &["never-hide= a, b c ,, \t".to_owned()]).unwrap();
+        assert_eq!(knobs::knob("never-hide").unwrap().show(&spread), "a,b c");
     }
 
     #[test]

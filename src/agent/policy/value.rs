@@ -71,7 +71,9 @@ impl Knob {
         match &self.value {
             Number(scale, _, set) => set(policy, scale.parse(text).map_err(refused)?),
             List(_, names) => {
-                let given: Vec<&str> = text.split(',').filter(|name| !name.is_empty()).collect();
+                // No name begins or ends with a blank that somebody means.
+                let given = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+                let given: Vec<&str> = given.collect();
                 *names(policy) = names_of(&given).with_context(|| self.range()).map_err(refused)?;
             }
             Cpus(_, list) => {
