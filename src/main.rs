@@ -30,8 +30,9 @@ pub const NAME: &str = env!("CARGO_PKG_NAME");
 
 /// Replaces the scheduler of the running kernel, through sched_ext, until it is told to stop.
 ///
-/// Without a command it loads the scheduler and runs in the foreground. SIGINT or SIGTERM gives the
-/// machine back to the kernel's default scheduler, and so does anything that ends this process.
+/// Without a command it loads the scheduler and runs in the foreground. SIGINT, SIGTERM or SIGHUP
+/// gives the machine back to the kernel's default scheduler, and so does anything that ends this
+/// process.
 #[derive(Debug, Parser)]
 #[command(name = NAME, disable_version_flag = true, args_conflicts_with_subcommands = true)]
 struct Opts {

@@ -20,7 +20,9 @@ const CHAPTERS: [Chapter; 5] = [
         &[
             (
                 "SIGINT, SIGTERM, SIGHUP",
-                "The machine goes back to the kernel's default scheduler, and the program ends.",
+                "The machine goes back to the kernel's default scheduler, and the program ends. \
+                 SIGINT and SIGHUP do nothing where they were ignored from the start, as by \
+                 nohup(1).",
             ),
             ("SIGKILL", "The same, at once: the kernel ends a scheduler whose program is gone."),
             (

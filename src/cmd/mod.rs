@@ -68,11 +68,78 @@ fn parse_time(text: &str, range: &RangeInclusive<Duration>) -> Result<Duration, 
     time.ok_or_else(|| format!("it takes {} to {}", shown(*range.start()), shown(*range.end())))
 }
 
-/// A flag that SIGINT, SIGTERM and SIGHUP raise.
+/// What whoever starts a program may have it ignore: nohup does, and a shell where it starts a job
+/// of a script in the background.
+const MAY_BE_IGNORED: [libc::c_int; 2] = [libc::SIGINT, libc::SIGHUP];
+
+/// A flag that SIGINT, SIGTERM and SIGHUP raise, but for those that this program was to ignore.
 pub fn shutdown_flag() -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let raised = flag.clone();
+    let ignored = MAY_BE_IGNORED.map(is_ignored);
     ctrlc::set_handler(move || raised.store(true, Ordering::Relaxed))
         .context("cannot install a signal handler")?;
+    for (signal, _) in MAY_BE_IGNORED.iter().zip(ignored).filter(|(_, ignored)| *ignored) {
+        // SAFETY: no code of ours runs for a signal that is ignored.
+        unsafe { libc::signal(*signal, libc::SIG_IGN) };
+    }
     Ok(flag)
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: all zeroes is a valid value of the type, and the call writes nothing else.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        let told = libc::sigaction(signal, std::ptr::null(), &mut now);
+        told == 0 && now.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::process::Command;
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    const IGNORED: &str = "SIGNAL_TO_IGNORE";
+
+    /// Signals are the whole process's, so that each try has one of its own.
+    #[test]
+    fn what_is_ignored_from_the_start_ends_nothing() {
+        for signal in MAY_BE_IGNORED {
+            let tried = Command::new(env::current_exe().unwrap())
+                .args(["--ignored", "--exact", "cmd::tests::all_signals_but_one_are_heard"])
+                .env(IGNORED, signal.to_string())
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&tried.stdout);
+            assert!(tried.status.success() && said.contains("1 passed"), "{signal}: {said}");
+        }
+    }
+
+    #[test]
+    #[ignore = "it takes over the signals of its process"]
+    fn all_signals_but_one_are_heard() {
+        let ignored: libc::c_int = env::var(IGNORED).unwrap().parse().unwrap();
+        // SAFETY: no code of ours runs for a signal that is ignored.
+        unsafe { libc::signal(ignored, libc::SIG_IGN) };
+        let flag = shutdown_flag().unwrap();
+        let is_heard = |signal| {
+            flag.store(false, Ordering::Relaxed);
+            // SAFETY: the signal is ignored, or its handler does nothing but to post a semaphore.
+            unsafe { libc::raise(signal) };
+            let until =
+                Instant::now() + Duration::from_secs(if signal == ignored { 1 } else { 30 });
+            while !flag.load(Ordering::Relaxed) && Instant::now() < until {
+                thread::sleep(Duration::from_millis(5));
+            }
+            flag.load(Ordering::Relaxed)
+        };
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
+            assert_eq!(is_heard(signal), signal != ignored, "{signal}");
+        }
+    }
 }

@@ -59,11 +59,11 @@ most_verified() {
 	awk '/^verified_insns/ && $2 > most { most = $2 } END { print most }' "/proc/$scheduler/fdinfo/"*
 }
 
-# stop_scheduler: asks as ^C does. Until then the kernel must have used it, and
-# it has to end without an error: its status is in $status.
+# stop_scheduler: asks as systemd does, for a job in the background ignores ^C. Until then
+# the kernel must have used it, and it has to end without an error: its status is in $status.
 stop_scheduler() {
 	is_enabled || fail_with_its_words "it was ejected"
-	kill -INT "$scheduler"
+	kill -TERM "$scheduler"
 	wait "$scheduler"
 	status=$?
 	[ $status = 0 ] || fail_with_its_words "it ended with status $status"

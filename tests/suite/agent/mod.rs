@@ -76,6 +76,10 @@ fn rude_crowds() -> Result<()> {
              is_back() {{ timeout 20 scx_avxspec policy show | grep -q '^# policy 3$'; }}
              wait_until 20 is_back || fail it was not reverted
              all_progress $loops
+             # A job of a script in the background is not meant.
+             kill -INT $scheduler
+             sleep 1
+             is_enabled || fail it ends by what it is to ignore
              (sleep 20; kill -KILL $scheduler) 2>/dev/null &
              kill -TERM $scheduler
              wait $scheduler; echo unread=$?"
