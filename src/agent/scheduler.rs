@@ -145,6 +145,7 @@ impl<'a> Scheduler<'a> {
             intf::avx_limits_AVX_SLICE_MAX_NS / 1_000_000,
             intf::AVX_WAIT_MAX_S,
         );
+        it.warn_of_no_avx_cores(in_force);
         if let Err(error) = it.count_clocks(in_force) {
             // A CPU that has just gone has no counters: the kernel is about to say that it went.
             if !it.ends_within(KERNEL_TELLS_WITHIN) {
@@ -325,7 +326,20 @@ impl<'a> Scheduler<'a> {
             differences.iter().map(|it| format!("{}={}", it.knob, it.to)).collect();
         self.hub.publish_policy(new.generation, &settings);
         self.counted_before = None;
+        self.warn_of_no_avx_cores(new);
         differences
+    }
+
+    fn warn_of_no_avx_cores(&self, in_force: &InForce) {
+        if let Some(why) = policy::lists_in_vain(&in_force.policy, &self.usable()) {
+            warn!("{why}");
+        }
+    }
+
+    /// CPUs that can be AVX cores.
+    fn usable(&self) -> BTreeSet<u32> {
+        let usable = self.places.iter().filter(|(_, place)| place.usable != 0);
+        usable.map(|(cpu, _)| *cpu).collect()
     }
 
     /// What nobody who changes the policy has to wait for.
@@ -479,7 +493,7 @@ impl<'a> Scheduler<'a> {
                 clocks: self.told_by(),
                 generation: history.in_force().generation,
                 policy: history.in_force().name,
-                avx_cores_for: policy::avx_cores_for(&history.in_force().policy)?,
+                avx_cores_for: policy::avx_cores_for(&history.in_force().policy, &self.usable())?,
                 trial_left: history.trial_left(Instant::now()).unwrap_or_default(),
                 policy_refusals: history.refusals(),
                 policy_reverts: history.reverts(),

@@ -128,13 +128,24 @@ fn what_is_modelled_is_called_so() {
 /// By what they all have AVX cores for, whatever they are called.
 #[test]
 fn alerts_leave_out_policies_that_promise_nothing() {
-    let served = |policy: avx_policy| policy::avx_cores_for(&policy).unwrap();
+    let usable = (0..8).collect();
+    let served = |policy: avx_policy| policy::avx_cores_for(&policy, &usable).unwrap();
     let rules = read("contrib/prometheus/rules.yml");
     let promises = format!("avxspec_policy_info{{avx_cores_for!=\"{}\"}}", served(standard()));
     assert_eq!(rules.matches(&promises).count(), 2);
     for name in ["observe", "fair", "hints"] {
         assert_ne!(served(named::find(name).unwrap().policy().unwrap()), served(standard()));
     }
+    let listed = |list: &str| {
+        let turns = ["sizing=list".to_owned(), format!("avx-cpu-list={list}")];
+        policy::turned(standard(), &turns).unwrap()
+    };
+    for (list, is_in_vain) in [("7-9", false), ("8-9", true), ("", false)] {
+        let policy = listed(list);
+        assert_eq!(served(policy) == served(standard()), list == "7-9", "{list}");
+        assert_eq!(policy::lists_in_vain(&policy, &usable).is_some(), is_in_vain, "{list}");
+    }
+    assert!(policy::lists_in_vain(&standard(), &usable).is_none());
 }
 
 #[test]

@@ -10,6 +10,8 @@ mod source;
 mod value;
 mod words;
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +19,9 @@ pub use file::{document, file_of};
 pub use knobs::standard;
 pub use reference::{describe, reference};
 pub use source::{is_file, load};
-use value::OF_THE_CPU;
+use value::{OF_THE_CPU, cpus_in};
 
+use super::cpulist;
 use crate::bpf::intf::{self, avx_policy};
 use knobs::KNOBS;
 use words::quoted;
@@ -62,19 +65,30 @@ pub fn settings(policy: &avx_policy) -> Vec<Setting> {
     knobs.map(|it| Setting { knob: it.name.to_owned(), value: it.show(policy) }).collect()
 }
 
-/// Whom AVX cores are for, and nobody if there are none.
-pub fn avx_cores_for(policy: &avx_policy) -> Result<String> {
-    let sizing = policy.sizing as u32;
-    let nr_fixed = match sizing {
-        intf::avx_sizing_method_SIZING_STATIC => Some(policy.avx_cpus),
-        intf::avx_sizing_method_SIZING_LIST => policy.avx_cpu_list.iter().copied().max(),
-        _ => None,
+/// Whom AVX cores are for, and nobody if there are none on these CPUs, which can be AVX cores.
+pub fn avx_cores_for(policy: &avx_policy, usable: &BTreeSet<u32>) -> Result<String> {
+    let has_none = match policy.sizing as u32 {
+        intf::avx_sizing_method_SIZING_STATIC => policy.avx_cpus == 0,
+        intf::avx_sizing_method_SIZING_LIST => {
+            !cpus_in(&policy.avx_cpu_list).any(|cpu| usable.contains(&cpu))
+        }
+        _ => false,
     };
-    Ok(if nr_fixed == Some(0) {
-        "nobody".into()
-    } else {
-        knobs::knob("avx-cores-for")?.show(policy)
-    })
+    Ok(if has_none { "nobody".into() } else { knobs::knob("avx-cores-for")?.show(policy) })
+}
+
+/// That a policy lists CPUs, and none of them can be an AVX core here.
+pub fn lists_in_vain(policy: &avx_policy, usable: &BTreeSet<u32>) -> Option<String> {
+    let is_list = policy.sizing as u32 == intf::avx_sizing_method_SIZING_LIST;
+    let mut listed = cpus_in(&policy.avx_cpu_list).peekable();
+    if !is_list || listed.peek().is_none() || listed.any(|cpu| usable.contains(&cpu)) {
+        return None;
+    }
+    let list = cpulist::format(cpus_in(&policy.avx_cpu_list));
+    Some(format!(
+        "there are no AVX cores: all that avx-cpu-list names ({list}) is offline, isolated or not \
+         there"
+    ))
 }
 
 /// A knob that stands elsewhere than before.

@@ -160,7 +160,7 @@ fn element(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-fn cpus_in(list: &CpuList) -> impl Iterator<Item = u32> {
+pub fn cpus_in(list: &CpuList) -> impl Iterator<Item = u32> {
     (0..intf::AVX_LIST_CPUS).filter(|cpu| list[*cpu as usize / 64] >> (cpu % 64) & 1 == 1)
 }
 
