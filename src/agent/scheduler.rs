@@ -32,7 +32,7 @@ use super::prospect::{Circumstances, Prospect, prospect};
 use super::setup::{LoadOpts, Means, configure, tell_places};
 use super::slots::Slots;
 use super::stats::{self, LastKnown, Metrics, Server};
-use super::status::{self, Status, seconds};
+use super::status::{self, Roles, Status, seconds};
 use super::{books, service, topology};
 use crate::bpf::intf::{self, avx_cpu_role};
 use crate::bpf::places::cpus_per_core;
@@ -435,8 +435,7 @@ impl<'a> Scheduler<'a> {
         let ledgers = books::ledgers(&self.skel);
         let per_cpu = books::cpu_stats(&self.skel)?;
         let metrics = self.now()?.with(&per_cpu);
-        // Times of roles are those of the scheduler's clock, which it last read then.
-        let now_ns = self.variables()?.looked_at;
+        let roles = self.roles()?;
         let busy_ns = stats::busy_ns_by_cpu()?;
         let cpu = |(cpu, it): &(u32, avx_cpu_role)| {
             let stats = per_cpu.get(*cpu as usize);
@@ -444,7 +443,7 @@ impl<'a> Scheduler<'a> {
                 busy_s: seconds(busy_ns.get(cpu).copied().unwrap_or_default()),
                 low_clock_s: stats.map_or(0.0, |it| seconds(it.lowered_ns + it.lowered_avx_ns)),
                 counted: self.counters.counted().get(cpu).copied(),
-                ..status::Cpu::new(*cpu, self.places.get(cpu)?, it, now_ns)
+                ..status::Cpu::new(*cpu, self.places.get(cpu)?, it, roles.looked_at)
             })
         };
         Ok(Status {
@@ -463,7 +462,7 @@ impl<'a> Scheduler<'a> {
             low_clock_on_scalar_cpus_s: seconds(metrics.lowered_ns),
             low_clock_on_avx_cores_s: seconds(metrics.lowered_avx_ns),
             prospect: self.prospect(in_force, &metrics),
-            cpus: self.roles()?.iter().filter_map(cpu).collect(),
+            cpus: roles.each.iter().filter_map(cpu).collect(),
             offline: topology::offline(),
             queued: self.queued()?,
             waits: status::waits_of(&per_cpu),
@@ -497,7 +496,7 @@ impl<'a> Scheduler<'a> {
                 trial_left: history.trial_left(Instant::now()).unwrap_or_default(),
                 policy_refusals: history.refusals(),
                 policy_reverts: history.reverts(),
-                cpus: roles.iter().map(|(cpu, it)| (*cpu, status::is_avx_core(it))).collect(),
+                cpus: roles.each.iter().map(|(cpu, it)| (*cpu, status::is_avx_core(it))).collect(),
                 avx_cores: self.variables()?.nr_avx_cpus.into(),
                 prospect: self.prospect(history.in_force(), &sums.counters),
             },
@@ -507,29 +506,28 @@ impl<'a> Scheduler<'a> {
     }
 
     /// What was counted since the scheduler was loaded.
-    fn sums(&self, roles: &[(u32, avx_cpu_role)]) -> Result<Sums> {
+    fn sums(&self, roles: &Roles) -> Result<Sums> {
         let per_cpu = books::cpu_stats(&self.skel)?;
         let by_cgroup = books::summed(&books::ledgers(&self.skel), |owner| owner.cgroup);
-        // As in the status.
-        let now_ns = self.variables()?.looked_at;
-        let as_avx_core =
-            |(cpu, it): &(u32, avx_cpu_role)| (*cpu, status::as_avx_core_ns(it, now_ns));
         Ok(Sums {
             counters: self.now()?.with(&per_cpu),
             waits: status::waits_of(&per_cpu),
-            as_avx_core_ns: roles.iter().map(as_avx_core).collect(),
+            as_avx_core_ns: roles.as_avx_core_ns(),
             counted: self.counters.counted().clone(),
             cgroups: by_cgroup.into_iter().map(|(id, book)| (id, Work::of(&book))).collect(),
         })
     }
 
-    fn roles(&self) -> Result<Vec<(u32, avx_cpu_role)>> {
-        let roles = books::roles(&self.skel)?;
-        let role = |cpu: &u32| {
-            let role = roles.get(*cpu as usize);
-            Ok((*cpu, *role.with_context(|| format!("the kernel knows no CPU {cpu}"))?))
+    fn roles(&self) -> Result<Roles> {
+        let each = || {
+            let roles = books::roles(&self.skel)?;
+            let role = |cpu: &u32| {
+                let role = roles.get(*cpu as usize);
+                Ok((*cpu, *role.with_context(|| format!("the kernel knows no CPU {cpu}"))?))
+            };
+            self.places.keys().map(role).collect()
         };
-        self.places.keys().map(role).collect()
+        Roles::read(|| Ok(self.variables()?.looked_at), each)
     }
 
     /// How many tasks wait, by the kind of queue. A cache has its queues at its first CPU.

@@ -6,6 +6,7 @@ use std::fmt;
 use std::iter;
 use std::time::Duration;
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counted;
@@ -149,6 +150,29 @@ impl Cpu {
             role_changes: role.changes,
             ..Self::default()
         }
+    }
+}
+
+/// What each CPU is, and a time that is not later than that. Times of roles are those of the
+/// scheduler's clock, which it last read then.
+pub struct Roles {
+    pub each: Vec<(u32, avx_cpu_role)>,
+    pub looked_at: u64,
+}
+
+impl Roles {
+    /// The time comes first. A CPU may stop to be an AVX core between the two, and would otherwise
+    /// have been one for longer than what is found the next time.
+    pub fn read(
+        looked_at: impl FnOnce() -> Result<u64>,
+        each: impl FnOnce() -> Result<Vec<(u32, avx_cpu_role)>>,
+    ) -> Result<Self> {
+        let looked_at = looked_at()?;
+        Ok(Self { each: each()?, looked_at })
+    }
+
+    pub fn as_avx_core_ns(&self) -> BTreeMap<u32, u64> {
+        self.each.iter().map(|(cpu, it)| (*cpu, as_avx_core_ns(it, self.looked_at))).collect()
     }
 }
 
@@ -406,6 +430,8 @@ fn licences(cpus: &[Cpu]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell as Clock;
+
     use super::*;
     use crate::bpf::intf::avx_name;
 
@@ -420,6 +446,29 @@ mod tests {
         assert_eq!((cpu.is_avx_core, cpu.as_avx_core_s), (true, 2.5));
         let cpu = Cpu::new(4, &place, &avx_cpu_role { role: 0, ..role }, 9_000_000_000);
         assert_eq!((cpu.is_avx_core, cpu.as_avx_core_s), (false, 0.5));
+    }
+
+    /// A CPU that is an AVX core from 0 on, and none any more from 10 on. Time passes while
+    /// something is read.
+    #[test]
+    fn time_as_an_avx_core_never_goes_back() {
+        let now = Clock::new(0);
+        let pass = |ns| now.replace(now.get() + ns);
+        let role = || {
+            let is_avx = now.get() < 10;
+            let (role, avx_ns) = if is_avx { (avx_role_ROLE_AVX, 0) } else { (0, 10) };
+            let role = avx_cpu_role { role: role.into(), since: 0, avx_ns, changes: 1 };
+            pass(7);
+            Ok(vec![(4, role)])
+        };
+        let mut last = 0;
+        for _ in 0..5 {
+            let roles = Roles::read(|| Ok(pass(1)), role).unwrap();
+            let told = roles.as_avx_core_ns()[&4];
+            assert!(told >= last, "{told} after {last}");
+            last = told;
+        }
+        assert_eq!(last, 10);
     }
 
     #[test]
