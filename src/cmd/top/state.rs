@@ -2,7 +2,7 @@
 //! What the screen shows: the last status, and what changed since the one before.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::agent::events::Event;
 use crate::agent::status::{Cpu, Status, Waits};
@@ -67,6 +67,8 @@ pub enum Page {
 #[derive(Debug)]
 pub struct State {
     pub status: Option<Status>,
+    /// When that came.
+    heard: Instant,
     pub rates: Rates,
     pub places: Vec<Place>,
     /// Why there is no newer status.
@@ -80,6 +82,7 @@ impl State {
     pub fn new(interval: Duration) -> Self {
         Self {
             status: None,
+            heard: Instant::now(),
             rates: Rates::default(),
             places: Vec::new(),
             trouble: None,
@@ -90,12 +93,16 @@ impl State {
     }
 
     pub fn hear(&mut self, answer: Result<Status, String>) {
+        self.hear_at(answer, Instant::now());
+    }
+
+    pub fn hear_at(&mut self, answer: Result<Status, String>, at: Instant) {
         match answer {
             Ok(now) => {
                 let before = self.status.take().unwrap_or_else(|| now.clone());
                 self.rates = rates(&before, &now);
-                self.places = places(&before, &now);
-                self.status = Some(now);
+                self.places = places(&before, &now, at.duration_since(self.heard));
+                (self.status, self.heard) = (Some(now), at);
                 self.trouble = None;
             }
             Err(why) => self.trouble = Some(why),
@@ -185,23 +192,31 @@ fn changes<'a>(
 }
 
 /// The part of the interval for which its clock was low: of its cycles where these are counted, and
-/// otherwise as it is modelled.
-fn low_share(before: &Cpu, now: &Cpu, seconds: f64) -> f64 {
+/// otherwise as it is modelled. Both begin at zero where there is nothing before.
+fn low_share(before: Option<&Cpu>, now: &Cpu, seconds: f64) -> f64 {
     let counted = |cpu: &Cpu| cpu.counted.and_then(|it| it.known_cycles());
-    let share = match (counted(before), counted(now)) {
+    let earlier = before.map_or(Some([0; 3]), counted);
+    let share = match (earlier, counted(now)) {
         (Some(old), Some(new)) => {
             let [at_0, at_1, at_2] = std::array::from_fn(|n| new[n].saturating_sub(old[n]) as f64);
             (at_1 + at_2) / (at_0 + at_1 + at_2)
         }
-        _ => (now.low_clock_s - before.low_clock_s) / seconds,
+        _ => (now.low_clock_s - before.map_or(0.0, |it| it.low_clock_s)) / seconds,
     };
     if share.is_finite() { share } else { 0.0 }
 }
 
-/// All CPUs by node, cache and core. One that is offline has no place: it comes last.
-fn places(before: &Status, now: &Status) -> Vec<Place> {
+/// All CPUs by node, cache and core. One that is offline has no place: it comes last. The time that
+/// a CPU was busy goes on where a scheduler is loaded anew, whose own time does not.
+fn places(before: &Status, now: &Status, apart: Duration) -> Vec<Place> {
     let earlier: BTreeMap<u32, &Cpu> = before.cpus.iter().map(|cpu| (cpu.cpu, cpu)).collect();
-    let seconds = now.runs_for_s - before.runs_for_s;
+    let goes_on = is_later(before, now);
+    let (seconds, of_clocks) = if goes_on {
+        let seconds = now.runs_for_s - before.runs_for_s;
+        (seconds, seconds)
+    } else {
+        (apart.as_secs_f64(), now.runs_for_s)
+    };
     let mut all: Vec<Place> = now
         .cpus
         .iter()
@@ -209,7 +224,8 @@ fn places(before: &Status, now: &Status) -> Vec<Place> {
             let was = earlier.get(&it.cpu).copied().unwrap_or(it);
             let busy = 2.0 * (it.busy_s - was.busy_s) >= seconds && seconds > 0.0;
             let kind = if it.is_avx_core { Kind::Avx { busy } } else { Kind::Scalar { busy } };
-            let cell = Cell { kind, is_low: low_share(was, it, seconds) > OFTEN_LOW };
+            let low = low_share(goes_on.then_some(was), it, of_clocks);
+            let cell = Cell { kind, is_low: low > OFTEN_LOW };
             Place { cpu: it.cpu, core: it.core, llc: it.llc, node: it.node, cell }
         })
         .collect();

@@ -2,7 +2,7 @@
 //! The screen, on terminals of all sizes and machines of all sizes.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use ratatui::Terminal;
@@ -203,9 +203,20 @@ fn who_goes_away_is_missed_and_what_is_known_stays() {
     let screen = text(&state, 80, 24);
     assert_eq!(screen[0], "trying again: no scheduler listens");
     assert_eq!(screen[2], "AVX cores: 2 of 8  policy 3: fair  up 1m 40s");
-    // It comes back, counts from zero, and what it did before is no rate.
-    state.hear(Ok(Status { avx_s: 1.0, ..status(8, 2.0) }));
+    // It comes back, counts from zero, and what it did before is no rate. The kernel's account of
+    // the CPUs goes on: in 6 s all were busy for half of it and more, but for the first core.
+    let mut anew = Status { avx_s: 1.0, ..status(8, 2.0) };
+    for cpu in &mut anew.cpus {
+        let before = if cpu.cpu.is_multiple_of(2) { 100.0 } else { 0.0 };
+        (cpu.busy_s, cpu.low_clock_s) = (before + f64::from(cpu.cpu.min(3)) * 2.0, 0.1);
+    }
+    anew.cpus[6].low_clock_s = 0.5;
+    state.hear_at(Ok(anew), Instant::now() + Duration::from_secs(6));
     let screen = text(&state, 80, 24);
+    assert_eq!(screen[2..4], ["node 0 cache 0 ss SS", "node 1 cache 4 SS AA"]);
+    let terminal = rendered(&state, 80, 24, true);
+    let row = terminal.backend().buffer().content().chunks(80).nth(3).unwrap();
+    assert_eq!([15, 18, 19].map(|n| row[n].bg), [Color::Green, Color::LightMagenta, Color::Yellow]);
     assert_eq!(screen[6], "AVX work 0.50 CPUs  moves 40/s");
     assert!(screen[0].starts_with("scx_avxspec"));
 }
