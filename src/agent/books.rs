@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::{MapCore, MapFlags};
 
+use super::explain::no_such_thread;
 use crate::bpf::intf::{
     avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_owner, avx_process, avx_queue_kind,
     avx_queue_kind_NR_QUEUE_KINDS, queue_ctx, task_ctx,
@@ -116,9 +117,7 @@ pub fn task(skel: &BpfSkel<'_>, thread: i32) -> Result<(task_ctx, Option<avx_pro
 
 fn of_thread<T: Plain>(map: &impl MapCore, thread: i32) -> Result<Option<T>> {
     let pidfd = match open_thread(thread) {
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
-            bail!("there is no thread {thread}")
-        }
+        Err(error) if is_gone(&error) => bail!("{}", no_such_thread(thread)),
         other => other.with_context(|| format!("cannot look at thread {thread}"))?,
     };
     let bytes = map
@@ -129,10 +128,17 @@ fn of_thread<T: Plain>(map: &impl MapCore, thread: i32) -> Result<Option<T>> {
 
 /// That of its process.
 fn first_thread_of(thread: i32) -> Result<i32> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status"))
-        .with_context(|| format!("there is no thread {thread}"))?;
+    let status = match fs::read_to_string(format!("/proc/{thread}/status")) {
+        Err(error) if is_gone(&error) => bail!("{}", no_such_thread(thread)),
+        other => other.with_context(|| format!("cannot look at thread {thread}"))?,
+    };
     let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     number.and_then(|it| it.trim().parse().ok()).context("the kernel tells of no process")
+}
+
+/// Before the directory of a thread is opened, or afterwards.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
 fn open_thread(thread: i32) -> io::Result<OwnedFd> {

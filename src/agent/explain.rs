@@ -10,6 +10,11 @@ use crate::bpf::intf::{
     avx_class_CLASS_AVX, avx_class_CLASS_DEFAULT, avx_class_CLASS_SCALAR, avx_process, task_ctx,
 };
 
+/// By this, and nothing else, whoever watches a thread knows that it is gone.
+pub fn no_such_thread(thread: i32) -> String {
+    format!("there is no thread {thread}")
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     pub thread: i32,

@@ -12,7 +12,7 @@ use crate::agent::control::{self, Answer, Request};
 use crate::agent::events::Wanted;
 use crate::agent::events::stream::Followed;
 use crate::agent::events::summary::Summary;
-use crate::agent::explain::Explanation;
+use crate::agent::explain::{Explanation, no_such_thread};
 
 /// How long there is anything to see, and anybody to see it.
 const WATCH: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
@@ -37,8 +37,8 @@ pub fn run(thread: i32, watch: Option<Duration>, as_json: bool) -> Result<()> {
     // Who is not there is not worth the wait.
     let before = ask(thread)?;
     let happened = watch_for(thread, duration)?;
-    let after = ask(thread);
-    let is_gone = after.is_err();
+    let after = unless_gone(thread, ask(thread))?;
+    let is_gone = after.is_none();
     let explanation = after.unwrap_or(before);
     if as_json {
         return print_json(&Watched { happened: &happened, is_gone, explanation: &explanation });
@@ -52,6 +52,14 @@ fn ask(thread: i32) -> Result<Box<Explanation>> {
     match control::ask(&Request::Explain(thread))? {
         Answer::Explanation(it) => Ok(it),
         other => bail!("this is no explanation: {other:?}"),
+    }
+}
+
+/// Nobody knows whether a thread is gone if there is no answer for another reason.
+fn unless_gone<T>(thread: i32, answer: Result<T>) -> Result<Option<T>> {
+    match answer {
+        Err(error) if error.to_string() == no_such_thread(thread) => Ok(None),
+        other => other.map(Some),
     }
 }
 
@@ -69,7 +77,19 @@ fn watch_for(thread: i32, duration: Duration) -> Result<Summary> {
 
 #[cfg(test)]
 mod tests {
+    use anyhow::anyhow;
+
     use super::*;
+
+    #[test]
+    fn who_cannot_be_asked_about_is_not_gone() {
+        let refused = |why: &str| unless_gone(7, Err::<(), _>(anyhow!("{why}")));
+        assert!(refused("there is no thread 7").is_ok_and(|it| it.is_none()));
+        for why in ["no scheduler listens", "there is no thread 70"] {
+            assert!(refused(why).is_err_and(|error| error.to_string() == why));
+        }
+        assert_eq!(unless_gone(7, Ok(1)).unwrap(), Some(1));
+    }
 
     #[test]
     fn what_is_watched_for_ends_within_a_day() {
