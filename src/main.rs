@@ -28,6 +28,21 @@ use crate::cmd::log::Log;
 
 pub const NAME: &str = env!("CARGO_PKG_NAME");
 
+/// What means something only where a scheduler is started.
+const OF_A_START: [&str; 11] = [
+    "stats",
+    "policy",
+    "settings",
+    "metrics",
+    "control_group",
+    "exit_dump_len",
+    "force",
+    "clock_counters",
+    "tier",
+    "check_policies",
+    "LibbpfOpts",
+];
+
 /// Replaces the scheduler of the running kernel, through sched_ext, until it is told to stop.
 ///
 /// Without a command it loads the scheduler and runs in the foreground. SIGINT, SIGTERM or SIGHUP
@@ -42,7 +57,8 @@ struct Opts {
 
     /// Print the statistics of a scheduler that already runs every that many seconds; without one
     /// it waits for one.
-    #[arg(long, value_name = "SECONDS", value_parser = parse_interval, conflicts_with = "stats")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
+    #[arg(conflicts_with_all = OF_A_START)]
     monitor: Option<Duration>,
 
     /// Describe the statistics and exit.
@@ -253,6 +269,32 @@ mod tests {
         let known = asked.map(|it| format!("+{}", String::from_utf8(it.stdout).unwrap().trim()));
         let start = env!("CARGO_PKG_VERSION").to_owned() + &known.unwrap_or_default();
         assert!(version().starts_with(&start), "{} is not {start}", version());
+    }
+
+    /// The defaults of flags are no wish.
+    #[test]
+    fn who_only_monitors_is_not_given_what_starts_a_scheduler() {
+        let parse = |rest: &[&str]| {
+            let line = [NAME, "--monitor", "1"].iter().chain(rest);
+            Opts::try_parse_from(line).map(|opts| opts.monitor)
+        };
+        assert_eq!(parse(&["--verbose"]).unwrap(), Some(Duration::from_secs(1)));
+        for rest in [
+            &["--stats", "1"][..],
+            &["--policy", "fair"],
+            &["--set", "avx-cpus=1"],
+            &["--metrics", "off"],
+            &["--control-group", "operators"],
+            &["--exit-dump-len", "1"],
+            &["--force"],
+            &["--clock-counters", "none"],
+            &["--tier", "hints"],
+            &["--check-policies"],
+            &["--relaxed-maps", "true"],
+        ] {
+            let refused = parse(rest).unwrap_err().to_string();
+            assert!(refused.contains("cannot be used with"), "{rest:?}: {refused}");
+        }
     }
 
     #[test]

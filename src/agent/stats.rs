@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 use scx_stats::prelude::*;
 use scx_stats_derive::Stats;
 use scx_stats_derive::stat_doc;
@@ -248,6 +248,9 @@ pub fn server_data() -> StatsServerData<(), Metrics> {
     StatsServerData::new().add_meta(Metrics::meta()).add_ops("top", StatsOps { open, close: None })
 }
 
+/// Where the scx_stats socket is.
+const SOCKET: &str = "/run/scx/root/stats";
+
 pub type Server = StatsServer<(), Metrics>;
 
 /// Open the socket. It outlives the restarts of the scheduler.
@@ -257,12 +260,23 @@ pub fn serve() -> Result<Server> {
 
 /// Print a line per interval until the flag is raised.
 pub fn monitor(interval: Duration, shutdown: &AtomicBool) -> Result<()> {
-    scx_utils::monitor_stats::<Metrics>(
+    let monitored = scx_utils::monitor_stats::<Metrics>(
         &[],
         interval,
         || shutdown.load(Ordering::Relaxed),
         |metrics| metrics.format(&mut io::stdout()).context("cannot print the statistics"),
-    )
+    );
+    monitored.map_err(with_advice)
+}
+
+/// What connects says neither where nor what to do.
+fn with_advice(error: Error) -> Error {
+    let kind = error.downcast_ref().map(io::Error::kind);
+    if kind == Some(io::ErrorKind::PermissionDenied) {
+        anyhow!("only root may read the statistics at {SOCKET}: run it again with sudo")
+    } else {
+        error
+    }
 }
 
 #[cfg(test)]
@@ -328,6 +342,16 @@ mod tests {
         assert_eq!(each, BTreeMap::from([(0, 610_000_000)]));
         assert!(busy_in("cpu0 1 2 3\n", 100).is_err());
         assert!(busy_in("cpu  1 2\n", 100).is_err());
+    }
+
+    #[test]
+    fn who_may_not_monitor_is_told_what_to_do() {
+        let told = |number| with_advice(io::Error::from_raw_os_error(number).into()).to_string();
+        assert_eq!(
+            told(libc::EACCES),
+            "only root may read the statistics at /run/scx/root/stats: run it again with sudo"
+        );
+        assert!(told(libc::EMFILE).starts_with("Too many open files"));
     }
 
     #[test]
