@@ -312,8 +312,8 @@ fn reached(number: usize, all: &[Group]) -> Result<()> {
     ensure!(waits || !is_sent, "group {name:?} is sent something, but never waits");
 
     let begins = |group: &Group| group.arrivals.is_some() || !group.has(&What::Wait);
-    let first = (0..all.len()).filter(|first| begins(&all[*first]));
-    let is_begun = begins(group) || first.into_iter().any(|first| sends_on(first, all)[number]);
+    let reaches = |first: usize| begins(&all[first]) && sends_on(first, all)[number];
+    let is_begun = begins(group) || (0..all.len()).any(reaches);
     ensure!(is_begun, "group {name:?} waits, and so does for ever whoever sends to it");
     let is_answered =
         group.think().is_none() || group.has(&What::Done) || sends_on(number, all)[number];

@@ -103,6 +103,18 @@ busy_loops() {
 	done
 }
 
+# unread: descriptor 9 is a pipe that nobody reads, as full as a terminal that was stopped.
+unread() {
+	mkfifo /tmp/unread
+	exec 9<>/tmp/unread
+	head -c 65536 /dev/zero >&9
+}
+
+# is_avx THREAD: the scheduler takes its work for AVX work.
+is_avx() {
+	scx_avxspec explain "$1" | grep -q "thread $1 is avx"
+}
+
 # cpu_ns PID: the time that the kernel says the process has run.
 cpu_ns() {
 	awk '/^se.sum_exec_runtime/ { printf "%.0f\n", $3 * 1e6 }' "/proc/$1/sched"

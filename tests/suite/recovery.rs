@@ -93,8 +93,7 @@ fn ejected_by_an_error() -> Result<()> {
              wait $scheduler; echo without a report status $?
              {AFTERWARDS}
              # And where nobody reads it.
-             mkfifo /tmp/unread; exec 9<>/tmp/unread
-             head -c 65536 /dev/zero >&9
+             unread
              scx_avxspec 2>&9 & scheduler=$!
              await_start is_enabled || fail it does not start unread
              hostname one-more

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::choice::Choice;
 use super::machine::{Machine, ScaledMachine};
-use super::run::ratio;
 use super::{headline, outcome_of};
 use crate::cmd::{print, print_json};
+use crate::sim::report::ratio;
 use crate::sim::unfairness::{self, Sharing};
 
 #[derive(Debug, Args)]

@@ -16,10 +16,11 @@ use crate::agent::policy::{self, named};
 use crate::cmd::{print, print_json};
 use crate::sim::comparison::{Comparison, measure_by_first};
 use crate::sim::outcome::Outcome;
+use crate::sim::parameters;
 use crate::sim::record::Latency;
+use crate::sim::report::{self, ratio};
 use crate::sim::variant::Variant;
 use crate::sim::workload::Workload;
-use crate::sim::{parameters, report};
 use crate::version;
 
 #[derive(Debug, Args)]
@@ -237,10 +238,6 @@ fn write_groups(text: &mut String, outcome: &Outcome) -> Result<()> {
         )?;
     }
     Ok(())
-}
-
-pub fn ratio(ratio: Option<f64>) -> String {
-    ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.4}"))
 }
 
 fn times(latency: Option<Latency>) -> String {

@@ -9,11 +9,11 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::choice::from_file;
 use super::machine::Machine;
-use super::run::{check_report, command_line, ratio, variants, write_report};
+use super::run::{check_report, command_line, variants, write_report};
 use super::{headline, jobs};
 use crate::cmd::{print, print_json};
 use crate::sim::outcome::Outcome;
-use crate::sim::report::{self, Made};
+use crate::sim::report::{self, Made, ratio};
 use crate::sim::score::{self, Score};
 use crate::sim::sweep::{self, Best, Drawn, Spread};
 use crate::sim::workload::Workload;

@@ -190,7 +190,7 @@ fn shares(class: &ClassShares) -> String {
 }
 
 /// Unless there is nothing to measure by.
-fn ratio(it: Option<f64>) -> String {
+pub fn ratio(it: Option<f64>) -> String {
     it.map_or("-".to_owned(), |it| format!("{it:.4}"))
 }
 

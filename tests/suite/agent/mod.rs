@@ -66,9 +66,7 @@ fn rude_crowds() -> Result<()> {
              is_enabled || fail the scheduler was ejected
              stop_scheduler
              echo status=$status
-             # As full as a terminal that was stopped.
-             mkfifo /tmp/unread; exec 9<>/tmp/unread
-             head -c 65536 /dev/zero >&9
+             unread
              scx_avxspec --force 2>&9 & scheduler=$!
              await_start is_enabled || fail it does not start unread
              timeout 20 scx_avxspec policy set avx-cpus=3 --revert-after 1s >&2 ||
