@@ -24,7 +24,7 @@ enum knob {
 	KNOB_SLICE_US,	   /* the longest slice; each one's length is random */
 	KNOB_CHECK_IN_USE, /* compare what is said to be in use with what is saved */
 	KNOB_REHIDE,	   /* hide anew while being told of a fault */
-	KNOB_SIGNAL,	   /* a fault gets this signal for who is named "signalled" */
+	KNOB_SIGNAL,	   /* a fault gets this signal for who is named "has a handler" */
 	KNOB_STALL,	   /* never run tasks that are named "stalled" */
 	KNOB_CPUS,	   /* how many there are; set by the loader */
 	NR_KNOBS,
@@ -199,7 +199,7 @@ s32 BPF_PROG(force_init_task, struct task_struct *p, struct scx_init_task_args *
 }
 
 static const char stalled[] = "stalled";
-static const char signalled[] = "signalled";
+static const char has_a_handler[] = "has a handler";
 
 SEC("struct_ops/force_enqueue")
 void BPF_PROG(force_enqueue, struct task_struct *p, u64 enq_flags)
@@ -309,7 +309,7 @@ int BPF_PROG(force_used, struct pt_regs *regs, u32 hidden, int trapnr)
 		if (BPF_CORE_READ(fpu_of(p), hidden))
 			count(COUNT_CLAIMED_HIDDEN);
 	}
-	if (knob(KNOB_SIGNAL) && !bpf_strncmp(p->comm, sizeof(signalled), signalled))
+	if (knob(KNOB_SIGNAL) && !bpf_strncmp(p->comm, sizeof(has_a_handler), has_a_handler))
 		bpf_send_signal_thread(knob(KNOB_SIGNAL));
 	if (!tctx || !knob(KNOB_MIGRATE) || cpus < 2)
 		return 0;

@@ -326,6 +326,7 @@ pub struct CommandResult {
 }
 
 /// What came of a guest.
+#[must_use = "its commands may have failed"]
 pub struct Outcome {
     pub commands: Vec<CommandResult>,
     /// From power-on to the first command, by the host's clock.
