@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -28,6 +29,7 @@ use super::metrics::source::Exporter;
 use super::pace::{Pace, is_so_within};
 use super::policy::history::{Change, History};
 use super::policy::{self, Difference, InForce};
+use super::preflight::has_openzfs;
 use super::prospect::{Circumstances, Prospect, prospect};
 use super::setup::{LoadOpts, Means, configure, tell_places};
 use super::slots::Slots;
@@ -54,6 +56,8 @@ pub enum Ended {
     Restart,
     /// The kernel hides nothing: it is to be loaded anew in another tier.
     CannotHide,
+    /// Somebody loaded what does not bear it that something is hidden: likewise.
+    MustNotHide,
 }
 
 impl Ended {
@@ -63,6 +67,7 @@ impl Ended {
             Ended::Stopped => None,
             Ended::Restart => Some("a CPU came or went"),
             Ended::CannotHide => Some("the kernel hides nothing on this CPU"),
+            Ended::MustNotHide => Some("OpenZFS was loaded, which AVX-512 must not be hidden from"),
         }
     }
 }
@@ -178,8 +183,8 @@ impl<'a> Scheduler<'a> {
         let (answers, mut questions) = server.channels();
         let mut pace = Pace::new(LOOK_AROUND, Instant::now());
         exporter.attached();
-        let mut cannot_hide = false;
-        while !shutdown.load(Ordering::Relaxed) && self.is_in_force() && !cannot_hide {
+        let mut hides_no_more = None;
+        while !shutdown.load(Ordering::Relaxed) && self.is_in_force() && hides_no_more.is_none() {
             service::is_alive();
             self.go_on_telling();
             select! {
@@ -207,16 +212,27 @@ impl<'a> Scheduler<'a> {
             }
             self.counters.look_around(Instant::now());
             self.revert_what_is_due(history);
-            cannot_hide = self.variables()?.hiding == intf::avx_hiding_HIDING_REFUSED;
+            hides_no_more = self.why_nothing_can_be_hidden()?;
         }
         let is_to_stop = shutdown.load(Ordering::Relaxed);
         if is_to_stop {
             service::stops();
         }
-        match self.end(exporter)? {
-            Ended::Stopped if cannot_hide && !is_to_stop => Ok(Ended::CannotHide),
-            ended => Ok(ended),
-        }
+        Ok(match (self.end(exporter)?, hides_no_more) {
+            (Ended::Stopped, Some(why)) if !is_to_stop => why,
+            (ended, _) => ended,
+        })
+    }
+
+    fn why_nothing_can_be_hidden(&self) -> Result<Option<Ended>> {
+        let hides = self.means.tier.kind() == intf::avx_tier_AVX_TIER_TRAP;
+        Ok(if self.variables()?.hiding == intf::avx_hiding_HIDING_REFUSED {
+            Some(Ended::CannotHide)
+        } else if hides && has_openzfs(Path::new("/")) {
+            Some(Ended::MustNotHide)
+        } else {
+            None
+        })
     }
 
     fn obey(&mut self, pending: &Pending, history: &mut History) -> Answer {

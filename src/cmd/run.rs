@@ -74,9 +74,14 @@ pub fn run(
             break;
         };
         service::restarts(why);
-        if matches!(ended, Ended::CannotHide) {
+        let changed = match ended {
+            Ended::CannotHide => Some(machine.that_refuses_to_hide()),
+            Ended::MustNotHide => Some(machine.with_openzfs()),
+            Ended::Stopped | Ended::Restart => None,
+        };
+        if let Some(changed) = changed {
             warn!("{why}, starting again in another tier");
-            machine = machine.that_refuses_to_hide();
+            machine = changed;
             tier = choose(&machine)?;
         } else {
             info!("{why}, starting again");

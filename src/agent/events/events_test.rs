@@ -191,6 +191,10 @@ fn who_follows_is_told_why_it_was_loaded_anew() {
     for (ended, expected) in [
         (Ended::Restart, "the scheduler was loaded anew: a CPU came or went"),
         (Ended::CannotHide, "the scheduler was loaded anew: the kernel hides nothing on this CPU"),
+        (
+            Ended::MustNotHide,
+            "the scheduler was loaded anew: OpenZFS was loaded, which AVX-512 must not be hidden from",
+        ),
     ] {
         hub.publish_loaded(ended.why_again().unwrap());
         let line = following.next(AT_ONCE).unwrap().to_string();

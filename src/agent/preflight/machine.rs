@@ -20,6 +20,10 @@ const TYPES: &str = "sys/kernel/btf/vmlinux";
 /// What the kernel patch brings.
 const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
 
+/// Of OpenZFS. The kernel's own functions for the purpose are closed to it, so it saves vector
+/// registers itself, and uses AVX-512 in system calls also of tasks that AVX-512 is hidden from.
+const OPENZFS: &str = "sys/module/zfs";
+
 /// What a scheduler needs from the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
@@ -38,6 +42,7 @@ pub struct Machine {
     /// Whether the kernel has the patch, and that it found that this CPU is not up to it.
     tells_of_first_use: bool,
     refuses_to_hide: bool,
+    has_openzfs: bool,
 }
 
 impl Machine {
@@ -51,6 +56,7 @@ impl Machine {
             has_btf: root.join(TYPES).exists(),
             loaded: loaded_scheduler(&sched_ext),
             tells_of_first_use: knows(&root.join(TYPES), TELLS_OF_FIRST_USE),
+            has_openzfs: has_openzfs(root),
             ..Self::with_cpu(&cpuinfo)
         }
     }
@@ -69,12 +75,18 @@ impl Machine {
             loaded: None,
             tells_of_first_use: true,
             refuses_to_hide: false,
+            has_openzfs: false,
         }
     }
 
     /// As it turns out to be once the kernel was asked to hide something.
     pub fn that_refuses_to_hide(&self) -> Self {
         Self { refuses_to_hide: true, ..self.clone() }
+    }
+
+    /// Once that is loaded.
+    pub fn with_openzfs(&self) -> Self {
+        Self { has_openzfs: true, ..self.clone() }
     }
 
     #[cfg(test)]
@@ -149,6 +161,10 @@ impl Machine {
         self.refuses_to_hide
     }
 
+    pub fn has_openzfs(&self) -> bool {
+        self.has_openzfs
+    }
+
     pub fn is_intel(&self) -> bool {
         self.is_intel
     }
@@ -162,6 +178,11 @@ impl Machine {
     pub fn has_licences(&self) -> bool {
         self.is_intel && !self.has("avx_vnni")
     }
+}
+
+/// Whether there is a module that would crash where AVX-512 is hidden.
+pub fn has_openzfs(root: &Path) -> bool {
+    root.join(OPENZFS).exists()
 }
 
 /// Whether the kernel's types have something of that name. Each name ends with a 0 there, and
@@ -211,6 +232,7 @@ mod tests {
         loaded: None,
         tells_of_first_use: true,
         refuses_to_hide: false,
+        has_openzfs: false,
     };
 
     /// A root directory with the given files below `sys/kernel`.
@@ -306,6 +328,14 @@ mod tests {
             let machine = Machine::look(root_with(&[("btf/vmlinux", types)]).path());
             assert_eq!(machine.tells_of_first_use, has_it, "{types:?}");
         }
+    }
+
+    #[test]
+    fn openzfs_is_a_module() {
+        let root = root_with(&[]);
+        assert!(!Machine::look(root.path()).has_openzfs);
+        fs::create_dir_all(root.path().join("sys/module/zfs")).unwrap();
+        assert!(Machine::look(root.path()).has_openzfs);
     }
 
     #[test]

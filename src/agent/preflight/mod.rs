@@ -27,7 +27,7 @@ use finding::{Finding, Mark};
 pub use groups::Groups;
 use kernel::Kernel;
 use layout::Layout;
-pub use machine::Machine;
+pub use machine::{Machine, has_openzfs};
 #[cfg(test)]
 pub use surroundings::NEEDED;
 use surroundings::Surroundings;

@@ -93,6 +93,10 @@ impl Tier {
                 "the kernel found at boot that AVX-512 cannot be hidden on this CPU: leave out \
                  --tier, or name another one"
             ),
+            Name::Trap if machine.has_openzfs() => bail!(
+                "OpenZFS uses AVX-512 in the kernel also where that is hidden, and would crash: \
+                 unload the module zfs, or leave out --tier"
+            ),
             Name::Counters if !counts_licences => bail!(
                 "the tier counters takes a CPU that counts cycles at each licence, or three such \
                  events for --clock-counters"
@@ -136,6 +140,12 @@ impl Tier {
                 Name::Xstate,
                 "wide vectors are seen when a task is switched out; the kernel found at boot that \
                  AVX-512 cannot be hidden on this CPU",
+            )
+        } else if machine.has_openzfs() {
+            (
+                Name::Xstate,
+                "wide vectors are seen when a task is switched out; AVX-512 is not hidden, for \
+                 OpenZFS (the module zfs) uses it in the kernel all the same, and would crash",
             )
         } else if machine.is_virtual() {
             (
@@ -186,14 +196,21 @@ mod tests {
         let skylake = machine(SKYLAKE);
         let refusing = skylake.that_refuses_to_hide();
         let guest = machine(&format!("{SKYLAKE} hypervisor"));
-        for (machine, reason) in [(&refusing, "cannot be hidden"), (&guest, "virtual machine")] {
+        let beside_openzfs = skylake.with_openzfs();
+        for (machine, reason) in [
+            (&refusing, "cannot be hidden"),
+            (&beside_openzfs, "would crash"),
+            (&guest, "virtual machine"),
+        ] {
             let tier = Tier::best(false, machine, true);
             assert!(tier.name() == "xstate" && tier.why.contains(reason), "{}", tier.why);
             assert!(tier.raised_by(machine).is_none(), "another kernel would not help");
         }
         let insist = |machine| Tier::choose(Some(Name::Trap), false, machine, false);
         assert_eq!(insist(&guest).unwrap().name(), "trap");
-        assert!(insist(&refusing).unwrap_err().to_string().contains("leave out --tier"));
+        for machine in [&refusing, &beside_openzfs] {
+            assert!(insist(machine).unwrap_err().to_string().contains("leave out --tier"));
+        }
         let unpatched = skylake.without_the_patch();
         assert!(Tier::best(false, &unpatched, true).raised_by(&unpatched).is_some());
     }

@@ -9,7 +9,7 @@ use crate::ensure_eq;
 use crate::suite::counts::{Counts, counts_of};
 use crate::suite::{Test, scheduler_guest, script, with_refusals};
 use crate::vm::guest::Outcome;
-use crate::vm::{Bochs, Flavour, Qemu, in_repository, program};
+use crate::vm::{Bochs, Flavour, Kernel, Qemu, in_repository, program};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -26,6 +26,11 @@ pub const TESTS: &[Test] = &[
         name: "avx::a_kernel_that_refuses_to_hide_leaves_the_next_best_tier",
         budget_s: 150,
         body: refused,
+    },
+    Test {
+        name: "avx::nothing_is_hidden_where_openzfs_is_loaded",
+        budget_s: 150,
+        body: beside_openzfs,
     },
     Test { name: "avx::low_clocks_tell_of_avx_work", budget_s: 60, body: low_clocks_tell },
     Test { name: "avx::listed_cpus_are_avx_cores", budget_s: 40, body: listed_cpus_are_avx_cores },
@@ -106,6 +111,31 @@ fn refused() -> Result<()> {
     ensure_tier(&outcome, "xstate")?;
     ensure_eq!((counts["status"], counts["told"]), (1, 1));
     Ok(())
+}
+
+/// It comes while the scheduler hides.
+fn beside_openzfs() -> Result<()> {
+    let module = Kernel::get(Flavour::Patched)?.module(
+        &in_repository("tests/guest"),
+        "openzfs_module",
+        "zfs",
+    )?;
+    let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
+        .file("/zfs.ko", &module)
+        .command(&script(
+            "start_scheduler
+             before=$(loads)
+             has_tier() { scx_avxspec status | grep -q \"tier $1\"; }
+             wait_until 30 has_tier trap || fail \"$(scx_avxspec status)\"
+             insmod /zfs.ko
+             wait_until 60 is_loaded_since $before || fail it goes on hiding
+             wait_until 30 has_tier xstate || fail \"$(scx_avxspec status)\"
+             stop_scheduler
+             grep -q 'OpenZFS was loaded' /tmp/scheduler.err || fail_with_its_words it does not say why",
+        ))
+        .limit(400)
+        .boot()?;
+    outcome.all_succeeded()
 }
 
 fn ensure_tier(outcome: &Outcome, tier: &str) -> Result<()> {
