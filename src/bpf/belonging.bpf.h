@@ -62,7 +62,7 @@ static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum av
 			return -ENOENT;
 	}
 	there->coming = (u64)p;
-	there->sent_at = scx_bpf_now();
+	there->sent_at = end_of_turn(p, cctx);
 	there->avx_is_coming = cctx->runs_avx;
 	return cpu;
 }

@@ -277,6 +277,17 @@ static struct avx_moment moment_of_tick(const struct task_struct *p, struct cpu_
 	return at;
 }
 
+/*
+ * When the turn of @p here was over, up to which the kernel has just accounted for it: to within
+ * what interrupts took since the last tick. Migrations are to be cheap, and no clock is read.
+ */
+static u64 end_of_turn(const struct task_struct *p, const struct cpu_ctx *cctx)
+{
+	if (!cctx->started_at)
+		return scx_bpf_now();
+	return cctx->started_at + since(cctx->ran_before, p->se.sum_exec_runtime);
+}
+
 static bool is_avx_cpu(s32 cpu)
 {
 	const struct cpu_ctx *cctx = lookup_cpu(cpu);
