@@ -8,6 +8,7 @@ module=/sys/module/hiding_test/parameters
 # start_forcing ARGUMENTS...: hides from everybody in the background, in
 # $forcing, until stop_forcing; what it says is in /tmp/forcing.
 start_forcing() {
+	rm -f /tmp/forcing.command
 	rig force "$@" -- sh -c 'echo $$ >/tmp/forcing.command; exec sleep 100000' \
 		>/tmp/forcing 2>&1 &
 	forcing=$!
@@ -15,6 +16,7 @@ start_forcing() {
 		cat /tmp/forcing >&2
 		fail "the scheduler of the tests did not come up"
 	}
+	wait_until 60 test -s /tmp/forcing.command || fail "its command does not start"
 }
 
 stop_forcing() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 
-use super::hotplug::FAIR_SERVER_UNDERFLOW;
+use super::hotplug::FAIR_SERVER;
 use super::{Test, scheduler_guest, script};
 use crate::vm::machine::Machine;
 use crate::vm::{Bochs, Flavour, Qemu, bpf, in_repository, program};
@@ -40,7 +40,7 @@ fn on(machine: Machine, flavour: Flavour, stages: &[Stage]) -> Result<()> {
         .program(&program::compile(&in_repository("tests/calls/scenes.c"))?)
         .file("/calls.o", &bpf::compile(&in_repository("tests/calls/calls.bpf.c"))?)
         .command(&script(&commands(&scenes)))
-        .tolerates(FAIR_SERVER_UNDERFLOW)
+        .tolerates_each(FAIR_SERVER)
         .limit(900)
         .boot()?;
     let played = played(outcome.stdout(0)?);

@@ -6,7 +6,7 @@
 use anyhow::{Result, ensure};
 
 use super::counts::{Counts, counts_of};
-use super::hotplug::FAIR_SERVER_UNDERFLOW;
+use super::hotplug::FAIR_SERVER;
 use super::{Test, scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::{Flavour, Qemu, in_repository, program};
@@ -47,7 +47,7 @@ fn crowd(machine: Qemu, tasks: u32, seconds: u32, hotplug_ms: u32) -> Result<Cou
              stop_scheduler
              echo status=$status"
         )))
-        .tolerates(FAIR_SERVER_UNDERFLOW)
+        .tolerates_each(FAIR_SERVER)
         .limit(400 + 30 * u64::from(seconds))
         .boot()?;
     let counts = counts_of(&outcome, 0)?;

@@ -38,9 +38,11 @@ is_disabled() {
 # start_scheduler ARGUMENTS...: its process is $scheduler, its words are in
 # /tmp/scheduler.out and /tmp/scheduler.err.
 start_scheduler() {
+	loads_before=$(loads)
 	scx_avxspec "$@" >/tmp/scheduler.out 2>/tmp/scheduler.err &
 	scheduler=$!
-	await_start is_enabled || fail_with_its_words "the scheduler did not come up"
+	# The kernel uses it before it counts it.
+	await_start is_loaded_since "$loads_before" || fail_with_its_words "the scheduler did not come up"
 }
 
 # loads: how many times the kernel has got a scheduler.
@@ -56,7 +58,9 @@ is_loaded_since() {
 # most_verified: how many instructions the kernel went through to verify that one of its programs
 # for which they were the most.
 most_verified() {
-	awk '/^verified_insns/ && $2 > most { most = $2 } END { print most }' "/proc/$scheduler/fdinfo/"*
+	# A file that is closed meanwhile would end awk.
+	cat "/proc/$scheduler/fdinfo/"* 2>/dev/null |
+		awk '/^verified_insns/ && $2 > most { most = $2 } END { print most }'
 }
 
 # stop_scheduler: asks as systemd does, for a job in the background ignores ^C. Until then

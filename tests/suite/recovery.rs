@@ -3,13 +3,11 @@
 //! one, and no task is lost.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Result, ensure};
 
 use super::{Test, scheduler_guest, script};
-use crate::vm::process::output_of;
-use crate::vm::{Flavour, Qemu, in_repository};
+use crate::vm::{Flavour, Qemu, bpf, in_repository};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -71,7 +69,7 @@ fn killed() -> Result<()> {
 }
 
 fn ejected_by_an_error() -> Result<()> {
-    let object = compile_ejector()?;
+    let object = ejector()?;
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .release("trixie")
         .package("bpftool")
@@ -111,16 +109,9 @@ fn ejected_by_an_error() -> Result<()> {
     Ok(())
 }
 
-pub fn compile_ejector() -> Result<PathBuf> {
-    let object = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("eject.bpf.o");
-    output_of(
-        Command::new(in_repository("build/clang"))
-            .args(["-target", "bpf", "-O2", "-g", "-c"])
-            .arg(in_repository("tests/suite/eject.bpf.c"))
-            .arg("-o")
-            .arg(&object),
-    )?;
-    Ok(object)
+/// An error of a scheduler, to order.
+pub fn ejector() -> Result<PathBuf> {
+    bpf::compile(&in_repository("tests/suite/eject.bpf.c"))
 }
 
 fn ejected_by_sysrq() -> Result<()> {
@@ -170,11 +161,13 @@ fn preempted() -> Result<()> {
             "start_scheduler
              busy_loops 1
              taskset -p 2 $loops
-             taskset 2 chrt -f 1 sh -c 'sleep 3; while :; do :; done' & hog=$!
-             sleep 2
+             mkfifo /tmp/go
+             taskset 2 chrt -f 1 sh -c 'read go </tmp/go; while :; do :; done' & hog=$!
+             sleep 1
              all_progress $loops
              taskset -p 3 $loops
              before=$(cpu_ns $hog)
+             echo go >/tmp/go
              wait_until 20 ran_since $hog $((before + 500000000)) || fail the hog does not run
              all_progress $loops
              kill -KILL $hog

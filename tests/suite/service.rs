@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 
 use super::{Test, scheduler_guest, script, with_refusals};
-use crate::suite::hotplug::FAIR_SERVER_UNDERFLOW;
+use crate::suite::hotplug::FAIR_SERVER;
 use crate::suite::recovery::ERROR;
 use crate::vm::guest::Guest;
 use crate::vm::{Flavour, Qemu, in_repository};
@@ -87,7 +87,7 @@ fn systemd_starts_it_again() -> Result<()> {
              [ ! -d /run/scx_avxspec ] || echo its directory is kept
              [ ! -d /run/scx/other ] || echo that of all schedulers is not",
         ))
-        .tolerates(FAIR_SERVER_UNDERFLOW)
+        .tolerates_each(FAIR_SERVER)
         .tolerates(ERROR)
         .limit(600)
         .boot()?;

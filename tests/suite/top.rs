@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::hotplug::FAIR_SERVER_UNDERFLOW;
+use super::hotplug::FAIR_SERVER;
 use super::{Test, scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::{Flavour, Qemu};
@@ -89,7 +89,7 @@ fn it_shows_what_is_so() -> Result<()> {
              scx_avxspec top </dev/null 2>&1 | sed 's/^/refused: /'
              stop_scheduler",
         ))
-        .tolerates(FAIR_SERVER_UNDERFLOW)
+        .tolerates_each(FAIR_SERVER)
         .collect("/tmp/wide")
         .collect("/tmp/narrow")
         .boot()?;

@@ -122,6 +122,10 @@ impl Guest {
         self
     }
 
+    pub fn tolerates_each(self, these: impl IntoIterator<Item = &'static str>) -> Self {
+        these.into_iter().fold(self, Self::tolerates)
+    }
+
     /// How long all of it may take by the host's clock, while that has a CPU
     /// for it.
     pub fn limit(mut self, seconds: u64) -> Self {

@@ -4,7 +4,7 @@
  *
  *  - /sys/module/hiding_test/parameters/cpus shows for each CPU what is in its
  *    XCR0 and what the patch believes to be missing from it.
- *  - exec_checks: how many programs were started while the kernel used AVX-512 in
+ *  - exec_checks: how often /bin/true was started while the kernel used AVX-512 in
  *    the middle of it; reduced_in_exec: how often XCR0 was reduced before that.
  *    It does so if loaded with use_in_exec=1. With guest_in_exec=1 it enters a
  *    confidential guest instead, and leaves it again, as KVM would.
@@ -17,10 +17,12 @@
  *  - wrong: results of the kernel's AVX-512 that were not right, and guests that
  *    would have been entered with a reduced XCR0.
  */
+#include <linux/binfmts.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/percpu.h>
 #include <linux/smp.h>
+#include <linux/string.h>
 #include <linux/tracepoint.h>
 
 #include <asm/fpu/api.h>
@@ -144,7 +146,8 @@ static void on_exec(void *unused, struct task_struct *p, pid_t old_pid, struct l
 		enter_guest();
 	else
 		use_avx512();
-	atomic_inc(&exec_checks);
+	if (!strcmp(bprm->filename, "/bin/true"))
+		atomic_inc(&exec_checks);
 }
 
 static void reduce_this_cpu(void *unused)

@@ -44,6 +44,7 @@ fn rude_crowds() -> Result<()> {
              crowd() {{
                  pesters=
                  for place in /run/scx_avxspec/control 9829; do
+                     rm -f /tmp/crowd-${{place##*/}}
                      pester $place $1 >/tmp/crowd-${{place##*/}} & pesters=\"$pesters $!\"
                  done
                  for place in control 9829; do

@@ -131,7 +131,8 @@ fn counters_tell_how_low_clocks_are() -> Result<()> {
              tell_counters stopped
              {start} {CLOCKS}
              scx_avxspec policy set fairness=off >&2
-             rmmod fake_clocks
+             wait_until 10 has_counters 0
+             rmmod fake_clocks || fail the module stays
              scx_avxspec policy set fairness=compensate >&2
              scx_avxspec status --json >/tmp/without.json
              stop_scheduler

@@ -6,7 +6,8 @@ use anyhow::{Result, ensure};
 use super::{forcing_guest, judge, test_program};
 use crate::ensure_eq;
 use crate::suite::counts::counts_of;
-use crate::suite::recovery::{ERROR, STALL, compile_ejector};
+use crate::suite::hotplug::FAIR_SERVER;
+use crate::suite::recovery::{ERROR, STALL, ejector};
 use crate::suite::{Test, scheduler_program, script};
 use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository};
 
@@ -80,7 +81,7 @@ fn ends_of_a_scheduler() -> Result<()> {
     let outcome = guest_with_module()?
         .release("trixie")
         .package("bpftool")
-        .file("/eject.o", &compile_ejector()?)
+        .file("/eject.o", &ejector()?)
         .tolerates(ERROR)
         .tolerates(STALL)
         .command(&hiding_script(
@@ -130,6 +131,7 @@ fn fault_at_the_end() -> Result<()> {
             "caller /tmp/missing & caller=$!
              missing() { od -A n -t u8 /tmp/missing | tr -d ' '; }
              is_hidden_from() { [ $(missing) -gt $1 ]; }
+             wait_until 30 test -s /tmp/missing || fail the caller does not start
              for end in 1 2; do
                  before=$(missing)
                  kill -STOP $caller
@@ -180,6 +182,7 @@ pub(super) fn check_in_exec(what: &str) -> Result<()> {
              taskset -p 1 $$ >/dev/null
              start_forcing --set what=0xe0 --set slice_us=50000
              for attempt in $(seq 10); do
+                 rm -f /tmp/execstop
                  execstop 1 >/tmp/execstop & stop=$!
                  wait_until 10 grep -q stopped /tmp/execstop || fail nothing was executed
                  kill $stop
@@ -195,9 +198,7 @@ pub(super) fn check_in_exec(what: &str) -> Result<()> {
 
 fn cpus_come_and_go() -> Result<()> {
     let outcome = guest_with_module()?
-        // The fair server's accounts, with or without hiding.
-        .tolerates("kernel/sched/deadline.c:265")
-        .tolerates("kernel/sched/deadline.c:428")
+        .tolerates_each(FAIR_SERVER)
         .command(&hiding_script(
             "rig force --set what=0xe0 --set visible_in=5 --set migrate=1 --set slice_us=2000 \
                  -- vectors 600 3 >/tmp/vectors 2>&1 & force=$!
@@ -220,13 +221,13 @@ fn cpus_come_and_go() -> Result<()> {
 
 fn offline_while_reduced() -> Result<()> {
     let outcome = guest_with_module()?
-        .tolerates("kernel/sched/deadline.c:265")
-        .tolerates("kernel/sched/deadline.c:428")
+        .tolerates_each(FAIR_SERVER)
         .command(&hiding_script(
             "# Whoever runs on the other CPU after this makes its XCR0 full.
              taskset -p 1 $$ >/dev/null
              start_forcing --set what=0xe0 --set slice_us=50000
              for attempt in $(seq 20); do
+                 rm -f /tmp/execstop
                  execstop 1 >/tmp/execstop & stop=$!
                  wait_until 10 grep -q stopped /tmp/execstop || fail nothing was stopped
                  grep -q 'cpu=1 xcr0=0x7 hidden=0xe0' $module/cpus && break
