@@ -19,7 +19,12 @@
  *	chmod o+x /sys/fs/bpf
  *	chmod o+w /sys/fs/bpf/scx_avxspec_hints
  *
+ * That holds until the machine is booted. A filter of system calls, as services and pods
+ * may have one, has to let bpf(2) and pidfd_open(2) pass.
+ *
  * Where no scheduler listens, opening fails or hints do nothing: no reason to stop.
+ *
+ * syscall() is no part of ISO C: with -std=c11 and the like it takes -D_GNU_SOURCE.
  */
 #ifndef SCX_AVXSPEC_HINTS_H
 #define SCX_AVXSPEC_HINTS_H
