@@ -73,7 +73,7 @@ struct Opts {
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     settings: Vec<String>,
 
-    /// Describe the knobs of the policy and exit.
+    /// Describe the knobs of a policy, and how they are by default, and exit.
     #[arg(long)]
     help_policy: bool,
 

@@ -208,12 +208,13 @@ static bool is_worth_a_phase(struct task_struct *p, struct task_ctx *tctx,
 		return true;
 	tctx->ended_at = at->now;
 	becomes_scalar(&tctx->habit);
-	stat_add(left_alone, 1);
+	if (serves_all(policy))
+		stat_add(left_alone, 1);
 	return false;
 }
 
-/* A task that is left alone is seen with wide vectors again: it had them all the time. */
-static void account_alone(u64 ran)
+/* A task without an AVX core is seen with wide vectors again: it had them all the time. */
+static void account_alone(const struct avx_policy *policy, u64 ran)
 {
 	u64 lowered = at_most(ran, AVX_SLICE_MAX_NS);
 
@@ -222,7 +223,8 @@ static void account_alone(u64 ran)
 		return;
 	}
 	stat_add(lowered_ns, lowered);
-	stat_add(alone_low_ns, lowered);
+	if (serves_all(policy))
+		stat_add(alone_low_ns, lowered);
 }
 
 /* Whether @p, if it is running here, has something in the upper halves of zmm0-15. */
@@ -250,7 +252,7 @@ static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx,
 		tctx->came_from = scx_bpf_task_cpu(p);
 		begin_phase(p, tctx, policy, CAUSE_SAMPLE, at);
 	} else {
-		account_alone(since(last_seen, at->ran));
+		account_alone(policy, since(last_seen, at->ran));
 	}
 	stat_add(samples, 1);
 }

@@ -62,11 +62,14 @@ const CHAPTERS: [Chapter; 5] = [
     ),
     (
         "ENVIRONMENT",
-        &[(
-            "NOTIFY_SOCKET",
-            "Where the service manager is told that the scheduler is attached, starts again, ends, \
-             and is alive; see sd_notify(3).",
-        )],
+        &[
+            (
+                "NOTIFY_SOCKET",
+                "Where the service manager is told that the scheduler is attached, starts again, \
+                 ends, and is alive; see sd_notify(3).",
+            ),
+            ("NO_COLOR, TERM", "With the first, or TERM=dumb, top shows no colours."),
+        ],
     ),
     (
         "EXAMPLES",

@@ -404,6 +404,9 @@ fn who_is_left_alone_is_told_of_and_who_is_tried_again() {
         assert!(tried.is_none_or(|at| at >= until), "tried again while it was left alone");
         assert!(tried.is_some() || until + SECOND > BEGIN_NS + 6 * SECOND, "never tried again");
     }
+    assert!(
+        sum(&engine, |cpu| cpu.left_alone) > 0 && sum(&engine, |cpu| cpu.alone_low_ns) > SECOND
+    );
     let roles: Vec<_> = of_kind(avx_event_kind_EVENT_ROLE).map(|it| it.why).collect();
     assert!(roles.iter().all(|why| *why == avx_role_cause_ROLE_FOR_NUMBER), "{roles:?}");
 }
@@ -486,6 +489,11 @@ fn an_idle_cpu_becomes_an_avx_core_before_a_busy_one() {
     assert_eq!([0, 1, 2, 3].map(is_avx_core), [false, false, true, false]);
 }
 
+/// Of what the CPUs of a machine with four have counted.
+fn sum(engine: &Engine<Steady>, of: fn(avx_cpu_stats) -> u64) -> u64 {
+    (0..4).map(|cpu| of(engine.kernel().stats(cpu))).sum()
+}
+
 /// First it is only watched, then served, then watched again.
 #[test]
 fn who_is_only_watched_goes_on_as_if_nobody_watched() {
@@ -494,13 +502,12 @@ fn who_is_only_watched_goes_on_as_if_nobody_watched() {
     for _ in 0..4 {
         engine.spawn(forever(&steps), 100);
     }
-    let sum = |engine: &Engine<Steady>, of: fn(avx_cpu_stats) -> u64| -> u64 {
-        (0..4).map(|cpu| of(engine.kernel().stats(cpu))).sum()
-    };
     let faults = |engine: &Engine<Steady>| sum(engine, |cpu| cpu.wide_faults);
     engine.run_for(SECOND).unwrap();
     assert_eq!((engine.kernel().nr_avx_cores(), faults(&engine)), (0, 0));
     assert!(sum(&engine, |cpu| cpu.lowered_ns) > 0, "wide work was not seen");
+    let left_alone = [sum(&engine, |cpu| cpu.left_alone), sum(&engine, |cpu| cpu.alone_low_ns)];
+    assert_eq!(left_alone, [0, 0], "it is not for its price that it has no AVX core");
 
     engine.kernel_mut().set_policy(&in_force(&[]));
     engine.run_for(SECOND).unwrap();
