@@ -91,11 +91,10 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 		return false;
 
 	leave_for(idle, p, cctx);
-	cctx->runs_avx = false;
+	if (is_avx)
+		runs_as(NULL, NULL, cctx, false, end_of_turn(p, cctx));
 	if (cctx->runs_avx2)
 		end_avx2(cctx);
-	if (is_avx && compensates)
-		let_clock_rise(scx_bpf_now());
 	tell_sent(p, is_avx ? ROLE_AVX : ROLE_SCALAR, idle);
 	return true;
 }

@@ -260,9 +260,22 @@ static void find_avx2(struct task_struct *p, const struct task_ctx *tctx, struct
 	cctx->runs_avx2 = true;
 }
 
+/* AVX work is to be executed, but not here if there is any place to go to. */
+static void would_begin_avx(struct cpu_ctx *cctx)
+{
+	if (cctx->runs_avx)
+		return;
+	cctx->runs_avx = true;
+	cctx->accounted = 0;
+}
+
 static void begin_or_end_avx(struct task_struct *p, const struct task_ctx *tctx,
 			     struct cpu_ctx *cctx, bool is_avx, u64 now)
 {
+	if (!is_avx && !cctx->accounted) {
+		cctx->runs_avx = false;
+		return;
+	}
 	set_runs_avx(cctx, is_avx, now);
 	if (!compensates)
 		return;

@@ -246,7 +246,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-static void run_on(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cctx)
+static void run_on(struct task_struct *p, struct task_ctx *tctx, struct cpu_ctx *cctx)
 {
 	struct queue_ctx *queue = lookup_queue(tctx->queue);
 
@@ -259,8 +259,11 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx, const struct cp
 	}
 	tctx->overdue = false;
 	stat_add(kept, 1);
-	if (cctx->runs_avx && cctx->role == ROLE_SCALAR)
-		stat_add(in_place, 1);
+	if (!cctx->runs_avx || cctx->role != ROLE_SCALAR)
+		return;
+	stat_add(in_place, 1);
+	if (!cctx->accounted)
+		runs_as(p, tctx, cctx, true, scx_bpf_now());
 }
 
 /*

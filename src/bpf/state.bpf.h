@@ -95,8 +95,8 @@ struct cpu_ctx {
 	bool runs_avx2;
 	/* It is an AVX core, and that task is none of the AVX tasks, and may move. */
 	u32 is_misused;
-	/* Up to when the time of AVX tasks is in the statistics, and when one ran the
-	 * last time. */
+	/* Up to when the time of AVX tasks is in the statistics, or 0 if the one that is here
+	 * has not begun, and may leave before it does; and when one ran the last time. */
 	u64 accounted;
 	u64 avx_until;
 	/* Who is to be queued elsewhere, from ops.dispatch() to ops.enqueue(), whether
@@ -232,7 +232,7 @@ static void account_avx(struct cpu_ctx *cctx, u64 now)
 	u32 zero = 0;
 	struct avx_cpu_stats *stats = bpf_map_lookup_elem(&cpu_stats, &zero);
 
-	if (cctx->runs_avx) {
+	if (cctx->runs_avx && cctx->accounted) {
 		ran = since(cctx->accounted, now);
 		lowered = ran;
 	} else {

@@ -389,9 +389,11 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	begin_phase(p, tctx, policy, verdict == VERDICT_WIDE ? CAUSE_FAULT : CAUSE_MIXED, &at);
 	if (compensates)
 		look_back(p, cctx, &at);
-	runs_as(p, tctx, cctx, true, at.now);
-	if (cctx->role == ROLE_AVX || !nr_avx_cpus)
+	if (cctx->role == ROLE_AVX || !nr_avx_cpus) {
+		runs_as(p, tctx, cctx, true, at.now);
 		return 0;
+	}
+	would_begin_avx(cctx);
 	/* Whether there is a place to go to is asked when it is to be scheduled. */
 	if (may_use_avx_core(p))
 		tctx->book.sent_to_avx++;

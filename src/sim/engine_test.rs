@@ -590,3 +590,34 @@ fn who_yields_lets_others_run() {
     let [one, other] = tasks.map(|task| engine.work_done(task, Kind::Scalar));
     assert!(one > 100.0 * round && (one - other).abs() <= 2.0 * round, "{one} and {other}");
 }
+
+/// It faults there, and has gone before the instruction is executed.
+#[test]
+fn who_goes_to_an_avx_core_lowers_no_clock_where_it_was() {
+    let settings = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
+    let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 1e4), Step::Syscall];
+    for _ in 0..3 {
+        engine.spawn(forever(&steps), 100);
+    }
+    engine.run_for(SECOND).unwrap();
+    assert!(sum(&engine, |cpu| cpu.wide_faults) > 2000);
+    assert!(sum(&engine, |cpu| cpu.lowered_avx_ns) > SECOND / 2);
+    assert_eq!(sum(&engine, |cpu| cpu.lowered_ns), 0);
+}
+
+/// It may not use the AVX core, and does its wide work where it is: a third of the time, and then
+/// the clock stays low for another 0.67 ms of each 3 ms.
+#[test]
+fn who_has_to_stay_lowers_the_clock_for_as_long_as_it_does_wide_work() {
+    let settings = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
+    let steps = [Step::Work(Kind::Scalar, 2e6), Step::Work(Kind::Heavy512, 1e6), Step::Syscall];
+    let task = engine.spawn(forever(&steps), 100);
+    confine(&mut engine, &[task], 0b0011);
+    engine.run_for(SECOND).unwrap();
+    let share = |of| sum(&engine, of) as f64 / SECOND as f64;
+    let (lowered, wide) = (share(|cpu| cpu.lowered_ns), share(|cpu| cpu.avx_ns));
+    assert!((0.32..0.35).contains(&wide), "{wide}");
+    assert!((0.54..0.57).contains(&lowered), "{lowered}");
+}
