@@ -136,6 +136,13 @@ static u32 look_at_demand(const struct avx_policy *policy)
 	return size_avx_set(&sizing, policy, &demand);
 }
 
+/* Whether AVX work that begins, or wakes up, gets an AVX core where there is none. */
+static bool adds_the_first(const struct avx_policy *policy)
+{
+	return policy->avx_cores_for != SERVED_NOBODY &&
+	       (policy->sizing == SIZING_CONTROLLER || follows_use(policy));
+}
+
 /* Looks at the demand, and comes back at once until the set is as it should be. */
 static int look(void *map, int *key, struct look_timer *timer)
 {
@@ -153,6 +160,7 @@ static int look(void *map, int *key, struct look_timer *timer)
 		licence_hold_ns = policy->licence_hold_ns;
 		avx_slice_ns = policy->avx_slice_ns;
 		lend_idle_cores = policy->lend_idle_cores;
+		wants_avx_cores = had_avx_work && adds_the_first(policy);
 		look_at_clocks(policy);
 		if (follows_use(policy))
 			follow_use(size, policy);

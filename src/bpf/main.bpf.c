@@ -377,14 +377,10 @@ static void arrive_without_avx_cores(struct task_struct *p, struct cpu_ctx *cctx
 {
 	const struct task_ctx *tctx = lookup_task(p);
 	bool is_avx = tctx && tctx->habit.class == CLASS_AVX;
-	const struct avx_policy *policy;
 
 	if (is_avx || cctx->runs_avx)
 		runs_as(p, tctx, cctx, is_avx, scx_bpf_now());
-	if (!is_avx)
-		return;
-	policy = current_policy();
-	if (policy && policy->avx_cores_for != SERVED_NOBODY)
+	if (is_avx && wants_avx_cores)
 		ensure_an_avx_core(scx_bpf_task_cpu(p));
 }
 
@@ -442,7 +438,7 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as)
 	if (learns_afterwards())
 		learn_from_the_past(p);
 	if (!nr_avx_cpus) {
-		if (compensates || had_avx_work)
+		if (compensates || cctx->runs_avx || wants_avx_cores)
 			arrive_without_avx_cores(p, cctx);
 		return;
 	}

@@ -222,6 +222,8 @@ static void set_misused(struct cpu_ctx *cctx, bool is_misused)
 u64 licence_hold_ns;
 u64 avx_slice_ns = AVX_SLICE_MAX_NS;
 u64 lend_idle_cores;
+/* Whether somebody may need an AVX core while there are none. */
+bool wants_avx_cores;
 /* Of the time of all CPUs, what other than AVX work took lately (1/1024). */
 u64 others_share;
 
