@@ -114,6 +114,11 @@ unread() {
 	head -c 65536 /dev/zero >&9
 }
 
+# has_tier NAME: the scheduler finds out about AVX work in this way.
+has_tier() {
+	scx_avxspec status | grep -q "tier $1"
+}
+
 # is_avx THREAD: the scheduler takes its work for AVX work.
 is_avx() {
 	scx_avxspec explain "$1" | grep -q "thread $1 is avx"

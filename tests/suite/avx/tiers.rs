@@ -95,7 +95,6 @@ fn refused() -> Result<()> {
              before=$(loads)
              busy_loops 1
              wait_until 60 is_loaded_since $before || fail nobody finds out
-             has_tier() { scx_avxspec status | grep -q \"tier $1\"; }
              wait_until 30 has_tier xstate || fail \"$(scx_avxspec status)\"
              stop_scheduler
              cat /tmp/scheduler.err >&2
@@ -125,7 +124,6 @@ fn beside_openzfs() -> Result<()> {
         .command(&script(
             "start_scheduler
              before=$(loads)
-             has_tier() { scx_avxspec status | grep -q \"tier $1\"; }
              wait_until 30 has_tier trap || fail \"$(scx_avxspec status)\"
              insmod /zfs.ko
              wait_until 60 is_loaded_since $before || fail it goes on hiding
