@@ -95,7 +95,6 @@ impl Lines {
     }
 
     fn write_to(&self, mut out: impl Write) {
-        thread::sleep(Duration::from_millis(2));
         while let Some(text) = self.next() {
             // Where there is no room for it there is none to say so.
             let _ = out.write_all(&text).and_then(|()| out.flush());

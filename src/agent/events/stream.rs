@@ -95,11 +95,11 @@ mod tests {
         let hub = Hub::new();
         let following = hub.follow(Wanted::default()).unwrap();
         hub.welcome(7);
+        hub.publish_missed(5);
         let served = thread::spawn(move || serve(&near, &following));
         let mut followed = listen(far);
         let first = followed.next(None).unwrap().unwrap();
         assert_eq!((first.kind, first.policy), (Kind::Policy, Some(7)));
-        hub.publish_missed(5);
         assert_eq!(followed.next(None).unwrap().unwrap().count, Some(5));
         // Nothing happens: there is a sign of life, and nobody takes it for an event.
         assert_eq!(followed.next(None).unwrap(), None);

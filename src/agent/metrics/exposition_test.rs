@@ -184,7 +184,9 @@ fn assert_monotonic(earlier: &str, later: &str) {
 
 #[test]
 fn counters_go_on_when_the_scheduler_is_loaded_anew() {
-    let (mut exporter, source) = source::channel();
+    let (mut exporter, mut source) = source::channel();
+    source.patience = Duration::from_secs(60);
+    let patience = source.patience;
     let mut seen = Vec::new();
     // Within a life the sums grow, and with each one they begin at zero again.
     for lived in [[2, 5], [0, 1], [1, 9]] {
@@ -192,7 +194,8 @@ fn counters_go_on_when_the_scheduler_is_loaded_anew() {
             std::thread::sleep(std::time::Duration::from_millis(210));
             std::thread::scope(|scope| {
                 let asker = scope.spawn(|| source.view().unwrap());
-                exporter.answer(&exporter.requests().recv().unwrap(), Ok(life(s)));
+                let asked = exporter.requests().recv_timeout(patience).unwrap();
+                exporter.answer(&asked, Ok(life(s)));
                 let view = asker.join().unwrap();
                 let facts = Facts { view, ..facts(life(0)) };
                 seen.push(text_of(facts, Format::OpenMetrics).unwrap());

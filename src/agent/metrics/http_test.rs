@@ -12,7 +12,8 @@ use super::source::{self, Exporter};
 
 /// A server whose main loop has nothing else to do, and is attached or not.
 fn start(is_attached: bool) -> SocketAddr {
-    let (exporter, source) = source::channel();
+    let (exporter, mut source) = source::channel();
+    source.patience = FOR_EVER;
     if is_attached {
         exporter.attached();
     }

@@ -199,6 +199,8 @@ fn who_goes_away_is_missed_and_what_is_known_stays() {
     assert_eq!(text(&state, 40, 3)[0], "trying again: no scheduler listens");
 
     let mut state = watched(8);
+    let heard_at = Instant::now();
+    state.hear_at(Ok(status(8, 100.0)), heard_at);
     state.hear(Err("no scheduler listens".to_owned()));
     let screen = text(&state, 80, 24);
     assert_eq!(screen[0], "trying again: no scheduler listens");
@@ -211,7 +213,7 @@ fn who_goes_away_is_missed_and_what_is_known_stays() {
         (cpu.busy_s, cpu.low_clock_s) = (before + f64::from(cpu.cpu.min(3)) * 2.0, 0.1);
     }
     anew.cpus[6].low_clock_s = 0.5;
-    state.hear_at(Ok(anew), Instant::now() + Duration::from_secs(6));
+    state.hear_at(Ok(anew), heard_at + Duration::from_secs(6));
     let screen = text(&state, 80, 24);
     assert_eq!(screen[2..4], ["node 0 cache 0 ss SS", "node 1 cache 4 SS AA"]);
     let terminal = rendered(&state, 80, 24, true);
