@@ -183,8 +183,8 @@ fn about_the_scheduler() -> Vec<Family> {
         ),
         Family::counter(
             "avxspec_restarts",
-            "times that the scheduler was loaded anew, since a CPU came or went or the kernel hides \
-             nothing",
+            "times that the scheduler was loaded anew, since a CPU came or went, the kernel hides \
+             nothing, or OpenZFS was loaded",
             |facts| Value::Count(facts.view.snapshot.restarts),
         ),
         Family::counter("avxspec_attached_seconds", "time that it scheduled", |facts| {

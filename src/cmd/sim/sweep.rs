@@ -25,8 +25,8 @@ pub enum Command {
     /// the kernel, and in cold caches, each from half to one and a half of what it is thought to be.
     ///
     /// Beside the work it tells what 95 of 100 draws are below: how far the work deviates from seed
-    /// to seed, by its mean, if each draw is run with several (where requests arrive from outside,
-    /// how far it deviates how much sooner they are done), and how often CPUs change their roles
+    /// to seed, by its mean, if each draw is run with several (where requests arrive from outside it
+    /// is how soon they are done that deviates), and how often CPUs change their roles
     /// in 10 s after the first 30 s, in which policies learn, if a run is longer.
     Draws {
         #[command(flatten)]
