@@ -54,14 +54,17 @@ pub fn roles(skel: &BpfSkel<'_>) -> Result<Vec<avx_cpu_role>> {
     Ok(last)
 }
 
-/// Of programs in cgroups. Who goes away meanwhile is left out.
+/// Of programs in cgroups. Who goes away meanwhile is left out; as it makes the kernel begin again,
+/// others may be met twice.
 pub fn ledgers(skel: &BpfSkel<'_>) -> Vec<(avx_owner, avx_book)> {
     let ledgers = &skel.maps.ledgers;
     let row = |key: Vec<u8>| {
         let book = ledgers.lookup(&key, MapFlags::ANY).ok()??;
-        Some((parse(&key).ok()?, parse(&book).ok()?))
+        let row = (parse(&key).ok()?, parse(&book).ok()?);
+        Some((key, row))
     };
-    ledgers.keys().filter_map(row).collect()
+    let rows: BTreeMap<_, _> = ledgers.keys().filter_map(row).collect();
+    rows.into_values().collect()
 }
 
 /// One book for each of what `key` makes of the owners.
@@ -111,7 +114,10 @@ pub fn event(bytes: &[u8]) -> Result<avx_event> {
 /// What is known of a thread, and of its process, if anything is.
 pub fn task(skel: &BpfSkel<'_>, thread: i32) -> Result<(task_ctx, Option<avx_process>)> {
     let task = of_thread(&skel.maps.tasks, thread)?;
-    let process = of_thread(&skel.maps.processes, first_thread_of(thread)?)?;
+    let process = match first_thread_of(thread)? {
+        Some(first) => of_thread(&skel.maps.processes, first)?,
+        None => None,
+    };
     Ok((task.with_context(|| format!("nothing is known of thread {thread}"))?, process))
 }
 
@@ -126,14 +132,15 @@ fn of_thread<T: Plain>(map: &impl MapCore, thread: i32) -> Result<Option<T>> {
     bytes.map(|bytes| parse(&bytes)).transpose()
 }
 
-/// That of its process.
-fn first_thread_of(thread: i32) -> Result<i32> {
+/// That of its process, unless the thread is gone, or `/proc` hides others' (`hidepid`).
+fn first_thread_of(thread: i32) -> Result<Option<i32>> {
     let status = match fs::read_to_string(format!("/proc/{thread}/status")) {
-        Err(error) if is_gone(&error) => bail!("{}", no_such_thread(thread)),
+        Err(error) if is_gone(&error) => return Ok(None),
         other => other.with_context(|| format!("cannot look at thread {thread}"))?,
     };
     let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    number.and_then(|it| it.trim().parse().ok()).context("the kernel tells of no process")
+    let first = number.and_then(|it| it.trim().parse().ok());
+    Ok(Some(first.context("the kernel tells of no process")?))
 }
 
 /// Before the directory of a thread is opened, or afterwards.

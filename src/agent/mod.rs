@@ -7,6 +7,7 @@ pub mod clocks;
 pub mod control;
 pub mod counters;
 mod cpulist;
+mod ending;
 pub mod events;
 pub mod explain;
 mod hints;

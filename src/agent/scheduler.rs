@@ -7,20 +7,17 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
-use crossbeam::channel::{Receiver, RecvTimeoutError, bounded, never, select};
+use anyhow::{Context, Result};
+use crossbeam::channel::{Receiver, never, select};
 use libbpf_rs::{Link, MapHandle, OpenObject};
-use scx_utils::{
-    ScxExitKind, UserExitInfo, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity,
-    uei_exited, uei_read,
-};
+use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited};
 use tracing::{info, warn};
 
 use super::control::{Answer, Peer, Pending, Request};
 use super::counters::{Counters, Source};
+use super::ending::Ending;
 use super::events::hub::Hub;
 use super::events::{Audience, Reader};
 use super::explain::Explanation;
@@ -45,8 +42,6 @@ use crate::{NAME, version};
 const LOOK_AROUND: Duration = Duration::from_millis(250);
 /// How long the kernel may take from the going of a CPU to saying so, where much else is to be done.
 const KERNEL_TELLS_WITHIN: Duration = Duration::from_secs(10);
-/// How long the kernel's dump may take to be printed.
-const REPORT_TAKES: Duration = Duration::from_secs(5);
 
 /// How a scheduler ended, if it was not by an error.
 pub enum Ended {
@@ -407,13 +402,10 @@ impl<'a> Scheduler<'a> {
             Ok(sums) => exporter.keep(sums),
             Err(error) => warn!("metrics begin at zero again: {error:#}"),
         }
-        let exit: UserExitInfo = uei_read!(&self.skel, uei);
-        let kind = self.exit_kind()?;
-        let by_administrator = kind == ScxExitKind::SysRq as i32;
-        let is_peaceful = kind <= ScxExitKind::UnregKern as i32;
-        let should_restart = exit.should_restart();
-        let reported = if is_peaceful { Ok(()) } else { report(exit) };
-        match reported.context("the kernel ejected the scheduler") {
+        let ending = Ending::of(&mut self.skel)?;
+        let (by_administrator, should_restart) =
+            (ending.by_administrator(), ending.should_restart());
+        match ending.report() {
             Ok(()) if should_restart => Ok(Ended::Restart),
             Ok(()) => Ok(Ended::Stopped),
             // An order, not a failure: nobody is to start it again.
@@ -423,11 +415,6 @@ impl<'a> Scheduler<'a> {
             }
             Err(why) => Err(why),
         }
-    }
-
-    fn exit_kind(&self) -> Result<i32> {
-        let data = self.skel.maps.data_data.as_deref().context("the kernel has no data")?;
-        Ok(data.uei.kind)
     }
 
     fn metrics(&self) -> Result<Metrics> {
@@ -565,23 +552,6 @@ impl<'a> Scheduler<'a> {
     fn variables(&self) -> Result<&types::bss> {
         self.skel.maps.bss_data.as_deref().context("the kernel has no variables")
     }
-}
-
-/// It prints, which nobody has to read, and panics where the disk is full.
-fn report(exit: UserExitInfo) -> Result<()> {
-    let (tell, told) = bounded(1);
-    let print = move || {
-        // Nobody may wait for it any more.
-        let _ = tell.send(exit.report());
-    };
-    thread::Builder::new()
-        .name("report".to_owned())
-        .spawn(print)
-        .context("there is no thread for its report")?;
-    told.recv_timeout(REPORT_TAKES).unwrap_or_else(|error| match error {
-        RecvTimeoutError::Timeout => Err(anyhow!("nobody reads its report")),
-        RecvTimeoutError::Disconnected => Err(anyhow!("there is no room for its report")),
-    })
 }
 
 /// By CPU, how many there are of its core.

@@ -6,8 +6,8 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use scx_utils::{Topology, read_cpulist};
+use anyhow::{Context, Result, bail};
+use scx_utils::{NR_CPU_IDS, Topology, read_cpulist};
 use tracing::debug;
 
 use crate::bpf::intf::avx_topology;
@@ -23,6 +23,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
 /// Of the online CPUs.
 pub fn places() -> Result<BTreeMap<u32, avx_topology>> {
+    must_all_be_known(&listed_in(ONLINE_CPUS)?, *NR_CPU_IDS)?;
     let topology = patiently(BETWEEN_TRIES, Topology::new)
         .context("cannot read the topology of the machine")?;
     let found = topology.all_cpus.values().map(|cpu| {
@@ -30,6 +31,18 @@ pub fn places() -> Result<BTreeMap<u32, avx_topology>> {
         (cpu.id as u32, groups)
     });
     Ok(name_by_first_cpu(&found.collect(), &isolated()?))
+}
+
+/// How many there are is found out once in the life of a process, and where that is used, others
+/// are left out.
+fn must_all_be_known(online: &BTreeSet<u32>, nr_cpu_ids: usize) -> Result<()> {
+    match online.last() {
+        Some(cpu) if *cpu as usize >= nr_cpu_ids => bail!(
+            "CPU {cpu} was added to the machine while this ran: start the scheduler again, which \
+             systemd does by itself"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// What `look` finds as soon as it succeeds, or why it does not in the end.
@@ -75,6 +88,14 @@ mod tests {
     use anyhow::{bail, ensure};
 
     use super::*;
+
+    #[test]
+    fn who_was_added_to_the_machine_is_not_overlooked() {
+        assert!(must_all_be_known(&[].into(), 4).is_ok());
+        assert!(must_all_be_known(&[0, 3].into(), 4).is_ok());
+        let told = must_all_be_known(&[0, 4].into(), 4).unwrap_err().to_string();
+        assert!(told.starts_with("CPU 4 was added to the machine"), "{told}");
+    }
 
     #[test]
     fn what_is_there_again_soon_is_waited_for() {

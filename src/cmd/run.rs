@@ -34,12 +34,12 @@ pub fn run(
     let clocks = machine.clocks();
     let cpu = topology::first_cpu()?;
     let source = Source::find(&opts.clock_counters, machine.countable(), cpu)?;
-    let choose = |machine: &Machine| {
-        let tier = Tier::choose(opts.tier, opts.forced, machine, source.counts_licences())?;
+    let choose = |wanted, machine: &Machine| {
+        let tier = Tier::choose(wanted, opts.forced, machine, source.counts_licences())?;
         info!("tier {}: {}", tier.name(), tier.why);
         anyhow::Ok(tier)
     };
-    let mut tier = choose(&machine)?;
+    let mut tier = choose(opts.tier, &machine)?;
     if let Some(says) = Groups::look(Path::new("/")).in_vain() {
         warn!("{says}");
     }
@@ -75,14 +75,15 @@ pub fn run(
         };
         service::restarts(why);
         let changed = match ended {
-            Ended::CannotHide => Some(machine.that_refuses_to_hide()),
-            Ended::MustNotHide => Some(machine.with_openzfs()),
+            Ended::CannotHide => Some((opts.tier, machine.that_refuses_to_hide())),
+            // It had what was asked for until now, and somebody else took that away.
+            Ended::MustNotHide => Some((None, machine.with_openzfs())),
             Ended::Stopped | Ended::Restart => None,
         };
-        if let Some(changed) = changed {
+        if let Some((wanted, changed)) = changed {
             warn!("{why}, starting again in another tier");
             machine = changed;
-            tier = choose(&machine)?;
+            tier = choose(wanted, &machine)?;
         } else {
             info!("{why}, starting again");
         }

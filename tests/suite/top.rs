@@ -87,6 +87,19 @@ fn it_shows_what_is_so() -> Result<()> {
              press 'echo still $((40 + 2))' Enter
              await '^still 42$'
              scx_avxspec top </dev/null 2>&1 | sed 's/^/refused: /'
+
+             # Whoever closes the window is rid of it, also where that is no signal.
+             for ignored in '' HUP; do
+                 rm -f /tmp/top
+                 press \"sh -c 'trap \\\"\\\" $ignored; echo \\$\\$ >/tmp/top; exec scx_avxspec top'\" Enter
+                 await 'AVX cores: 1 of 3'
+                 pid=$(cat /tmp/top)
+                 tmux kill-server
+                 is_gone() { ! [ -e /proc/$pid ]; }
+                 wait_until 30 is_gone || fail \"it stays, ignoring $ignored\"
+                 tmux -f /dev/null new-session -d -s it -x 80 -y 24 || fail no other terminal
+                 await_prompt
+             done
              stop_scheduler",
         ))
         .tolerates_each(FAIR_SERVER)

@@ -53,8 +53,8 @@ pub struct History {
     before: Option<avx_policy>,
     /// When the policy before comes back.
     trial_ends: Option<Instant>,
-    /// It came back by itself, and nothing else was in force since.
-    was_reverted: bool,
+    /// What nobody confirmed, if no other was in force since the one before it came back.
+    unconfirmed: Option<u64>,
     refusals: u64,
     reverts: u64,
 }
@@ -66,7 +66,7 @@ impl History {
             in_force,
             before: None,
             trial_ends: None,
-            was_reverted: false,
+            unconfirmed: None,
             refusals: 0,
             reverts: 0,
         }
@@ -110,16 +110,17 @@ impl History {
                 left.as_secs()
             );
         }
-        let policy = match &change.what {
-            What::Set(settings) => turned(self.in_force.policy, settings)?,
-            What::Use(settings) => turned(standard(), settings)?,
+        let policy = match (&change.what, self.unconfirmed) {
+            (What::Set(settings), _) => turned(self.in_force.policy, settings)?,
+            (What::Use(settings), _) => turned(standard(), settings)?,
             // Who says so means the trial, and came a moment too late.
-            What::Undo if self.was_reverted => bail!(
-                "nobody confirmed policy {}, so the one before it is back already: 'policy use' \
-                 and 'policy set' bring another one",
-                self.in_force.generation - 1
+            (What::Undo, Some(generation)) => bail!(
+                "nobody confirmed policy {generation}, so the one before it is back already: \
+                 'policy use' and 'policy set' bring another one",
             ),
-            What::Undo => self.before.context("there was no other policy before this one")?,
+            (What::Undo, None) => {
+                self.before.context("there was no other policy before this one")?
+            }
         };
         Ok(self.next(policy))
     }
@@ -134,9 +135,9 @@ impl History {
         let is_other = !differences(&self.in_force.policy, &next.policy).is_empty();
         if is_other || revert_after.is_some() {
             self.before = Some(self.in_force.policy);
+            self.unconfirmed = None;
         }
         self.in_force = next;
-        self.was_reverted = false;
         self.trial_ends = revert_after.map(|time| now + time);
     }
 
@@ -158,8 +159,9 @@ impl History {
 
     /// It came back.
     pub fn reverted(&mut self, back: InForce, now: Instant) {
+        let generation = self.in_force.generation;
         self.enter(back, None, now);
-        self.was_reverted = true;
+        self.unconfirmed = Some(generation);
         self.reverts += 1;
     }
 
@@ -260,9 +262,12 @@ mod tests {
         agent.wait(2 * MINUTE);
         assert_eq!((agent.state(), agent.history.reverts()), ((3, 2), 1));
         assert!(why(agent.undo()).starts_with("nobody confirmed policy 2, so the one before it"));
+        // Nor does it come back after what changes nothing.
+        agent.set(2).unwrap();
+        assert!(why(agent.undo()).starts_with("nobody confirmed policy 2, so the one before it"));
         agent.set(6).unwrap();
         agent.undo().unwrap();
-        assert_eq!(agent.state(), (5, 2));
+        assert_eq!(agent.state(), (6, 2));
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod view_test;
 
 use std::env;
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::process::exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -17,6 +19,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use crossbeam::channel::{Receiver, Sender, bounded};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::KeyModifiers;
 use ratatui::crossterm::event::{self, Event as Input, KeyCode, KeyEvent, KeyEventKind};
@@ -36,6 +40,9 @@ const LOOK_AROUND: Duration = Duration::from_millis(50);
 
 /// How long nobody asks again after the scheduler went.
 const BETWEEN_TRIES: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether the terminal is gone.
+const TERMINAL_EVERY_MS: u8 = 250;
 
 /// News that may wait. Who brings more waits for the screen.
 const NEWS: usize = 1000;
@@ -65,6 +72,7 @@ pub fn run(interval: Duration) -> Result<()> {
     let every_ms = Arc::new(AtomicU64::new(millis(state.interval)));
     let (bring, news) = bounded(NEWS);
     let (asker, every, wisher) = (bring.clone(), every_ms.clone(), bring.clone());
+    start("terminal", || exit_with(io::stdin()))?;
     start("status", move || ask_for_ever(&asker, &every))?;
     start("events", move || follow_for_ever(&bring))?;
 
@@ -79,12 +87,24 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
-        .with_context(|| format!("cannot start the thread that asks for {name}"))?;
+        .with_context(|| format!("cannot start the thread for {name}"))?;
     Ok(())
 }
 
 fn millis(interval: Duration) -> u64 {
     u64::try_from(interval.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Who waits for keys of a terminal that is gone looks for them without end, and sees no signal.
+fn exit_with(terminal: impl AsFd) {
+    loop {
+        // Nothing is asked for but what is always told. Not each way to go wakes up who waits.
+        let mut fd = [PollFd::new(terminal.as_fd(), PollFlags::empty())];
+        match poll(&mut fd, TERMINAL_EVERY_MS) {
+            Ok(0) | Err(Errno::EINTR) => {}
+            _ => exit(0),
+        }
+    }
 }
 
 /// Until nobody wants to know.

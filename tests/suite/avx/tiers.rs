@@ -122,7 +122,7 @@ fn beside_openzfs() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .file("/zfs.ko", &module)
         .command(&script(
-            "start_scheduler
+            "start_scheduler --tier trap
              before=$(loads)
              wait_until 30 has_tier trap || fail \"$(scx_avxspec status)\"
              insmod /zfs.ko
