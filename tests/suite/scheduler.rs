@@ -247,6 +247,8 @@ fn who_shares_a_core_goes_to_one_that_idles() -> Result<()> {
                  may_run_on 3
                  wait_until 10 share || fail they do not share a core: $(cores)
                  may_run_on f
+                 # Whoever looks takes a part of the other core.
+                 sleep 0.3
                  wait_until 10 are_apart || fail they share core $(cores)
                  [ $(unshared) = 0 ] || break
              done
