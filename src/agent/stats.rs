@@ -90,6 +90,7 @@ metrics! {
         overdue: "tasks queued at the longest wait instead of their weight's",
         rescues: "idle CPUs woken by the tick for a task that waited",
         avx_ns: "time that AVX tasks ran, in nanoseconds, over all CPUs",
+        avx_apart_ns: "time that those of them ran that may use no AVX core, in nanoseconds",
         scalar_ns: "time that AVX tasks ran between such phases, in nanoseconds",
         lowered_ns: "time at a low clock as scalar CPUs, in nanoseconds, modelled",
         lowered_avx_ns: "time at a low clock as AVX cores, in nanoseconds, modelled",

@@ -11,6 +11,7 @@
 
 #include "compensation.bpf.h"
 #include "policy.bpf.h"
+#include "reach.bpf.h"
 #include "state.bpf.h"
 
 /* Who ran for so long without a tick was not watched. */
@@ -277,6 +278,7 @@ static void begin_or_end_avx(struct task_struct *p, const struct task_ctx *tctx,
 		return;
 	}
 	set_runs_avx(cctx, is_avx, now);
+	cctx->avx_is_apart = is_avx && stays_apart(p);
 	if (!compensates)
 		return;
 	if (is_avx)

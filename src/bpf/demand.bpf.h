@@ -52,7 +52,7 @@ static void sum_demand(struct avx_demand *sum)
 			continue;
 		sum->total_ns += times->cpustat[CPUTIME_USER] + times->cpustat[CPUTIME_NICE] +
 				 times->cpustat[CPUTIME_SYSTEM];
-		sum->avx_ns += stats->avx_ns;
+		sum->avx_ns += since(stats->avx_apart_ns, stats->avx_ns);
 		sum->wait_ns += stats->avx_wait_ns;
 		sum->nr_waits += stats->avx_waits;
 	}
@@ -112,7 +112,19 @@ static u32 count_nodes_in_use(u64 now)
 		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 		const struct cpu_ctx *cctx = lookup_cpu(cpu);
 
-		nr += place && cctx && place->node == cpu && is_node_in_use(cctx, now);
+		nr += place && cctx && place->node == cpu && is_in_use(cctx->node_used_at, now);
+	}
+	return nr;
+}
+
+static u32 count_confined(u64 now)
+{
+	u32 cpu, nr = 0;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+		nr += cctx && cctx->role == ROLE_AVX && is_in_use(cctx->confined_at, now);
 	}
 	return nr;
 }
@@ -133,6 +145,7 @@ static u32 look_at_demand(const struct avx_policy *policy)
 	others_share = moving_average(others_share, share_of_others(&demand), AVX_WHOLE / 8);
 	weigh_all(&demand);
 	demand.nr_nodes = count_nodes_in_use(now);
+	demand.nr_confined = count_confined(now);
 	return size_avx_set(&sizing, policy, &demand);
 }
 

@@ -523,6 +523,7 @@ struct avx_cpu_stats {
 	u64 overdue;	    /* tasks queued at the longest wait instead of their weight's */
 	u64 rescues;	    /* idle CPUs woken by the tick for a task that waited */
 	u64 avx_ns;	    /* time that AVX tasks ran, */
+	u64 avx_apart_ns;   /* ... of which those that may use no AVX core, */
 	u64 scalar_ns;	    /* ... and tasks between such phases, as far as is told */
 	u64 lowered_ns;	    /* time at a low clock as a scalar CPU, as far as can be told */
 	u64 lowered_avx_ns; /* ... and as an AVX core */

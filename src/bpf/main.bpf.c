@@ -380,8 +380,8 @@ static void arrive_without_avx_cores(struct task_struct *p, struct cpu_ctx *cctx
 
 	if (is_avx || cctx->runs_avx)
 		runs_as(p, tctx, cctx, is_avx, scx_bpf_now());
-	if (is_avx && wants_avx_cores)
-		ensure_an_avx_core(scx_bpf_task_cpu(p));
+	if (is_avx && wants_avx_cores && !is_pinned(p))
+		ensure_an_avx_core(scx_bpf_task_cpu(p), !may_use_any_cpu(p));
 }
 
 /* What runs here since @now is AVX work, or none. */
@@ -532,8 +532,11 @@ static void look_at(struct task_struct *p)
 		ends_phase(p, tctx, BOUNDARY_UNUSED, &at);
 	else if (tier != AVX_TIER_XSTATE)
 		ends_phase(p, tctx, BOUNDARY_TICK, &at);
-	if (tctx->habit.class == CLASS_AVX)
+	if (tctx->habit.class == CLASS_AVX) {
+		if (!may_use_any_cpu(p))
+			note_confined(p, at.now);
 		reconsider(p, tctx, &at);
+	}
 	if (compensates)
 		learn_from_tick(p, tctx);
 	runs_as(p, tctx, cctx, tctx->habit.class == CLASS_AVX, at.now);
@@ -551,8 +554,12 @@ static void look_at(struct task_struct *p)
 
 void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 {
-	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+	s32 cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
 
+	/* The kernel ticks for CPUs that have no tick of their own (nohz_full). */
+	if (scx_bpf_task_cpu(curr) != cpu)
+		return;
 	if (classifies())
 		look_at(curr);
 	if (!cctx)

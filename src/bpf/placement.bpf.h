@@ -8,9 +8,10 @@
  *
  * Mechanism. The set changes by one CPU at a time, the best of all that may be
  * added or removed, by what is known of each: a core that was begun is finished
- * first, both ways; then a node where AVX work begins gets its first core, or keeps
- * its last; then the node and the last level cache decide, as the policy has it;
- * then who is there; then the number, so that the answer is the same every time.
+ * first, both ways; then CPUs are added where tasks begin with AVX work that may not use
+ * all, and the first of those that such tasks may use is kept; then a node where AVX work begins
+ * gets its first core, or keeps its last; then the node and the last level cache decide, as the
+ * policy has it; then who is there; then the number, so that the answer is the same every time.
  * CPUs with low numbers are added last, since interrupts prefer them.
  *
  * There is the published way too: a CPU is an AVX core from where a task on it begins
@@ -34,6 +35,7 @@ struct avx_candidate {
 	u32 core_avx;  /* ... that are AVX cores */
 	u32 llc_avx;   /* AVX cores that share its last level cache */
 	u32 node_avx;  /* ... its node */
+	bool confined; /* AVX tasks that may not use all CPUs need it, or others like it */
 	bool in_use;   /* its node is to have some, for AVX work began there of late */
 	bool busy;     /* somebody runs there who would have to move */
 };
@@ -67,11 +69,12 @@ static __always_inline bool is_half_done(u32 core_avx, u32 core_cpus)
 #define NOT_ELIGIBLE 0
 
 /* More significant first, so that one number can be compared with another. */
-static __always_inline u64 preference(bool half_done, bool in_need, u32 node, u32 llc, bool idle,
-				      u32 cpu)
+static __always_inline u64 preference(bool half_done, bool for_confined, bool in_need, u32 node,
+				      u32 llc, bool idle, u32 cpu)
 {
-	return (u64)half_done << 63 | (u64)in_need << 62 | (u64)(node & 0xffff) << 40 |
-	       (u64)(llc & 0xffff) << 24 | (u64)idle << 20 | (cpu & 0xffff) << 1 | 1;
+	return (u64)half_done << 63 | (u64)for_confined << 62 | (u64)in_need << 61 |
+	       (u64)(node & 0xffff) << 40 | (u64)(llc & 0xffff) << 24 | (u64)idle << 20 |
+	       (cpu & 0xffff) << 1 | 1;
 }
 
 /* Complements keep the order and turn it around. */
@@ -85,8 +88,8 @@ static __always_inline u64 preference_to_add(const struct avx_candidate *it, u64
 {
 	u32 node = placement == PLACEMENT_PACK ? it->node_avx : fewer(it->node_avx);
 
-	return preference(is_half_done(it->core_avx, it->core_cpus), it->in_use && !it->node_avx,
-			  node, it->llc_avx, !it->busy, it->cpu);
+	return preference(is_half_done(it->core_avx, it->core_cpus), it->confined,
+			  it->in_use && !it->node_avx, node, it->llc_avx, !it->busy, it->cpu);
 }
 
 /* ... is removed from it first. */
@@ -95,7 +98,7 @@ static __always_inline u64 preference_to_remove(const struct avx_candidate *it, 
 	u32 node = placement == PLACEMENT_PACK ? fewer(it->node_avx) : it->node_avx;
 	bool is_last = it->in_use && it->node_avx <= it->core_cpus;
 
-	return preference(is_half_done(it->core_avx, it->core_cpus), !is_last, node,
+	return preference(is_half_done(it->core_avx, it->core_cpus), !it->confined, !is_last, node,
 			  fewer(it->llc_avx), !it->busy, fewer(it->cpu));
 }
 

@@ -19,6 +19,7 @@ struct Candidate {
     core_avx: u32,
     llc_avx: u32,
     node_avx: u32,
+    confined: bool,
     in_use: bool,
     busy: bool,
 }
@@ -41,6 +42,7 @@ struct Cpu {
     llc: u32,
     node: u32,
     usable: bool,
+    confined: bool,
     in_use: bool,
     busy: bool,
     is_avx: bool,
@@ -61,7 +63,16 @@ impl Machine {
                 let core = cpu % nr_cores;
                 let llc = core / cores;
                 let node = llc / llcs;
-                Cpu { core, llc, node, usable: true, in_use: false, busy: false, is_avx: false }
+                Cpu {
+                    core,
+                    llc,
+                    node,
+                    usable: true,
+                    confined: false,
+                    in_use: false,
+                    busy: false,
+                    is_avx: false,
+                }
             })
             .collect();
         Self { cpus, placement }
@@ -79,6 +90,7 @@ impl Machine {
             core_avx: self.count(|other| other.is_avx && other.core == cpu.core),
             llc_avx: self.count(|other| other.is_avx && other.llc == cpu.llc),
             node_avx: self.count(|other| other.is_avx && other.node == cpu.node),
+            confined: cpu.confined,
             in_use: cpu.in_use,
             busy: cpu.busy,
         }
@@ -173,6 +185,21 @@ fn each_node_in_use_gets_its_first_core_and_keeps_its_last() {
         assert_eq!(sizes(&machine).iter().sum::<u32>(), 8);
         (0..4).for_each(|_| _ = machine.remove());
         assert_eq!(sizes(&machine), [0, 2, 2, 0]);
+    }
+}
+
+/// Whatever node or cache would come first otherwise; but no core is left half done for that.
+#[test]
+fn cpus_for_confined_tasks_come_first_and_are_kept() {
+    for placement in [PACK, SPREAD] {
+        let mut machine = Machine::new(placement, 2, 1, 4, 2);
+        machine.add();
+        let siblings = [2, 10];
+        machine.cpus[2].confined = true;
+        (0..3).for_each(|_| _ = machine.add());
+        assert!(siblings.iter().all(|cpu| machine.cpus[*cpu].is_avx), "{placement}");
+        (0..2).for_each(|_| _ = machine.remove());
+        assert!(siblings.iter().all(|cpu| machine.cpus[*cpu].is_avx), "{placement}");
     }
 }
 

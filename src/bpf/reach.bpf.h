@@ -54,6 +54,26 @@ __noinline bool may_use_avx_core(struct task_struct *p __arg_trusted)
 	return avx && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(avx));
 }
 
+/* Whether it does AVX work where it is, whatever AVX cores there are. */
+static bool stays_apart(struct task_struct *p)
+{
+	return is_pinned(p) || (nr_avx_cpus && !may_use_avx_core(p));
+}
+
+/*
+ * AVX work of @p, which may not use all CPUs, begins or goes on here. The first of the AVX
+ * cores that it may use is kept for it, and others like it are looked for here.
+ */
+__noinline int note_confined(struct task_struct *p __arg_trusted, u64 now)
+{
+	const struct cpumask *mask = allowed_in(p, ROLE_AVX);
+
+	note_need(scx_bpf_task_cpu(p), ROLE_SCALAR, now);
+	if (mask)
+		note_need(bpf_cpumask_first(mask), ROLE_AVX, now);
+	return 0;
+}
+
 /* The same of other CPUs. */
 __noinline bool may_use_scalar_cpu(struct task_struct *p __arg_trusted)
 {

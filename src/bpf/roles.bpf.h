@@ -130,11 +130,21 @@ static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 }
 
 /* Where AVX work began so long ago some more is to be expected. */
-#define NODE_IN_USE_NS (1000 * 1000 * 1000ULL)
+#define IN_USE_NS (1000 * 1000 * 1000ULL)
 
-static bool is_node_in_use(const struct cpu_ctx *node, u64 now)
+static bool is_in_use(u64 used_at, u64 now)
 {
-	return node->node_used_at && since(node->node_used_at, now) < NODE_IN_USE_NS;
+	return used_at && since(used_at, now) < IN_USE_NS;
+}
+
+/* @cpu is of use to AVX tasks that may not use all CPUs, as one of @role. */
+static void note_need(u32 cpu, u32 role, u64 now)
+{
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+	/* What others read is not written without end. */
+	if (cctx && cctx->role == role && since(cctx->confined_at, now) > IN_USE_NS / 16)
+		cctx->confined_at = now;
 }
 
 /* AVX work begins on @cpu. */
@@ -156,6 +166,7 @@ __noinline u64 suitability(u32 cpu, u32 role, u64 placement, bool idle)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 	const struct cpu_ctx *core, *llc, *node, *cctx = lookup_cpu(cpu);
+	u64 now = scx_bpf_now();
 	struct avx_candidate it;
 
 	if (!place || !place->usable || is_avx_cpu(cpu) == (role == ROLE_AVX))
@@ -172,7 +183,8 @@ __noinline u64 suitability(u32 cpu, u32 role, u64 placement, bool idle)
 		.core_avx = core->core_avx,
 		.llc_avx = llc->llc_avx,
 		.node_avx = node->node_avx,
-		.in_use = sizing.for_nodes && is_node_in_use(node, scx_bpf_now()),
+		.in_use = sizing.for_nodes && is_in_use(node->node_used_at, now),
+		.confined = is_in_use(cctx->confined_at, now),
 		.busy = role == ROLE_AVX ? !idle : cctx->runs_avx,
 	};
 	return role == ROLE_AVX ? preference_to_add(&it, placement)
@@ -280,20 +292,25 @@ static struct avx_demand demand_of(u64 elapsed_ns, const struct avx_policy *poli
 }
 
 /*
- * AVX work begins on @cpu. The first AVX core cannot wait for the next look. Global, so that
- * the kernel's verifier does not go through it for each way that leads here.
+ * AVX work begins on @cpu, and may use no AVX core that is there: if others are of no use
+ * either it has to be one @here. The first one cannot wait for the next look. Global, so that the
+ * kernel's verifier does not go through it for each way that leads here.
  */
-__noinline int ensure_an_avx_core(u32 cpu)
+__noinline int ensure_an_avx_core(u32 cpu, bool here)
 {
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 	const struct avx_policy *policy = current_policy();
+	bool is_enough = nr_avx_cpus && nr_avx_cpus >= sizing.nr_avx;
 	struct avx_demand demand;
 	u32 size;
 
-	if (!policy || (nr_avx_cpus && nr_avx_cpus >= sizing.nr_avx) || !start_resizing())
+	if (!policy || !place || (here && !place->usable) || (is_enough && !here) ||
+	    !start_resizing())
 		return 0;
 	demand = demand_of(0, policy);
-	size = first_need(&sizing, policy, &demand);
-	if (follows_use(policy))
+	size = is_enough ? another_need(&sizing, policy, &demand)
+			 : first_need(&sizing, policy, &demand);
+	if (here || follows_use(policy))
 		take_for_use(cpu, size, policy);
 	else
 		approach(size, policy);

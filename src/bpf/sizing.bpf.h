@@ -45,7 +45,9 @@
  * The first AVX core is not sized but given, to whoever runs AVX work; who hears
  * of it before does not wait for the next look: see first_need(). On a machine of several
  * nodes each one where AVX work begins has an AVX core of its own while as many CPUs idle
- * anyway: to go to another node costs far more than an AVX core that is not full.
+ * anyway: to go to another node costs far more than an AVX core that is not full. And whoever
+ * may use none of those that are there, as in a container with CPUs of its own, gets one among
+ * the CPUs that it may use, and keeps that as long as AVX work begins there.
  *
  * Limits. The demand of a task that stays an AVX task for too long is counted
  * in full; that is for remigrate.bpf.h to mend.
@@ -68,6 +70,7 @@ struct avx_demand {
 	u32 nr_cpus;		  /* online, and not isolated */
 	u32 granule;		  /* CPUs of a core: siblings share a clock */
 	u32 nr_nodes;		  /* where AVX work began of late */
+	u32 nr_confined;	  /* AVX cores that are kept for tasks which may use few others */
 };
 
 /* What sizing remembers from one look to the next. */
@@ -288,6 +291,12 @@ __verified_once u32 cpus_to_be_apart(u64 avx, const struct avx_sizing *sizing __
 	return at_most(nearest_cores(wanted, demand), sizing->nr_avx + idle * core);
 }
 
+/* The cores of which each is the first one that some AVX tasks may use. */
+static __always_inline u32 for_confined(const struct avx_demand *demand)
+{
+	return round_up_to_cores((u64)demand->nr_confined * at_least_one(demand->granule), demand);
+}
+
 /* What would do if demand were always @peak, and @most may be had. */
 static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
 				      const struct avx_policy *policy,
@@ -297,7 +306,7 @@ static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
 
 	enough = at_least(enough, cpus_to_be_apart(peak, sizing, demand));
 	if (enough)
-		enough = at_least(enough, sizing->for_nodes);
+		enough = at_least(at_least(enough, sizing->for_nodes), for_confined(demand));
 	return at_most(enough, most);
 }
 
@@ -418,6 +427,18 @@ static __always_inline u32 first_need(struct avx_sizing *sizing, const struct av
 	return sizing->nr_avx;
 }
 
+/* So does one that may use none of those that are there. */
+static __always_inline u32 another_need(struct avx_sizing *sizing, const struct avx_policy *policy,
+					const struct avx_demand *demand)
+{
+	if (policy->sizing == SIZING_CONTROLLER && policy->avx_cores_for != SERVED_NOBODY) {
+		regret(sizing);
+		sizing->nr_avx = round_up_to_cores(sizing->nr_avx + 1, demand);
+		begin_dwell(sizing);
+	}
+	return sizing->nr_avx;
+}
+
 static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 					  const struct avx_policy *policy,
 					  const struct avx_demand *demand)
@@ -432,7 +453,7 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 		moving_average(sizing->avx, cpus_busy(demand->avx_ns, demand->elapsed_ns), weight);
 	follow_share(sizing, policy, demand);
 	forget_regrets(sizing, policy);
-	most = most_cpus(sizing, demand);
+	most = at_least(most_cpus(sizing, demand), for_confined(demand));
 	sizing->for_nodes = one_for_each_node(sizing, demand);
 	apart = cpus_to_be_apart(sizing->avx, sizing, demand);
 	/* Of the least work there is some: the last core goes when there is none. */

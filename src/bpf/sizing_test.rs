@@ -36,6 +36,7 @@ struct Demand {
     nr_cpus: u32,
     granule: u32,
     nr_nodes: u32,
+    nr_confined: u32,
 }
 
 #[repr(C)]

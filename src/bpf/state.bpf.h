@@ -7,9 +7,9 @@
  * its own CPU. The clocks of the shared queues are written by all without a lock:
  * a lost step is made up by the next one. What is known of a process only ever
  * becomes more until it executes another program. The context of a CPU is written
- * by that CPU, but for its role, the numbers of AVX cores, and who is coming: that
- * is written by the CPU that claimed it while it was idle. And since when a task runs
- * is forgotten by whoever changes that task, with the lock of the run queue held.
+ * by that CPU, but for its role, the numbers of AVX cores, whom it is kept for, and who
+ * is coming: that is written by the CPU that claimed it while it was idle. And since when a task
+ * runs is forgotten by whoever changes that task, with the lock of the run queue held.
  */
 #ifndef AVXSPEC_STATE_BPF_H
 #define AVXSPEC_STATE_BPF_H
@@ -93,6 +93,8 @@ struct cpu_ctx {
 	bool runs_avx;
 	/* It is none of these, and was found to use heavy vectors of 256 bits. */
 	bool runs_avx2;
+	/* It is one of these that may use no AVX core. */
+	bool avx_is_apart;
 	/* It is an AVX core, and that task is none of the AVX tasks, and may move. */
 	u32 is_misused;
 	/* Up to when the time of AVX tasks is in the statistics, or 0 if the one that is here
@@ -127,6 +129,9 @@ struct cpu_ctx {
 	u32 core_avx;
 	u32 llc_avx;
 	u32 node_avx;
+	/* When it was noted the last time that AVX tasks that may not use all CPUs begin here; or,
+	 * as an AVX core, that this is the first one that they may use. */
+	u64 confined_at;
 	/* When AVX work began the last time in the node of which this is the first CPU. */
 	u64 node_used_at;
 	/* How many looks at what it does are beside AVX work yet. */
@@ -244,6 +249,8 @@ static void account_avx(struct cpu_ctx *cctx, u64 now)
 	if (!stats)
 		return;
 	stats->avx_ns += ran;
+	if (cctx->avx_is_apart)
+		stats->avx_apart_ns += ran;
 	if (cctx->role == ROLE_AVX)
 		stats->lowered_avx_ns += lowered;
 	else
@@ -318,6 +325,12 @@ static __always_inline bool is_kept_here(const struct task_struct *p)
 	return !cctx || cctx->released != (u64)p;
 }
 
+/* By its mask, and not for a moment only. */
+static __always_inline bool is_pinned(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1;
+}
+
 /*
  * The CPU that @p is confined to, or a negative number if it may move. Asked
  * anew for each enqueue: an answer kept from ops.set_cpumask() would be stale,
@@ -327,7 +340,7 @@ static __always_inline s32 only_cpu_of(struct task_struct *p)
 {
 	if (is_kept_here(p))
 		return scx_bpf_task_cpu(p);
-	if (p->nr_cpus_allowed == 1)
+	if (is_pinned(p))
 		return bpf_cpumask_first(p->cpus_ptr);
 	return -1;
 }

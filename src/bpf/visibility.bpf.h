@@ -118,6 +118,19 @@ static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, const str
 		hide(p, tctx, hidden_between_phases());
 }
 
+/* @p is about to need one. */
+static void find_an_avx_core(struct task_struct *p, const struct avx_policy *policy, u64 now)
+{
+	bool is_confined = !may_use_any_cpu(p);
+
+	if (is_pinned(p))
+		return;
+	if (is_confined)
+		note_confined(p, now);
+	if (!nr_avx_cpus || follows_use(policy) || (is_confined && !may_use_avx_core(p)))
+		ensure_an_avx_core(scx_bpf_task_cpu(p), is_confined);
+}
+
 /* @p is an AVX task from now on. */
 static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 			const struct avx_policy *policy, enum avx_cause cause,
@@ -133,8 +146,7 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 	tell(p, EVENT_BEGAN, cause, 0);
 	if (nr_nodes > 1 && policy->sizing == SIZING_CONTROLLER)
 		use_node_of(scx_bpf_task_cpu(p));
-	if (!nr_avx_cpus || follows_use(policy))
-		ensure_an_avx_core(scx_bpf_task_cpu(p));
+	find_an_avx_core(p, policy, at->now);
 }
 
 static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct avx_policy *policy,
@@ -389,14 +401,15 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	begin_phase(p, tctx, policy, verdict == VERDICT_WIDE ? CAUSE_FAULT : CAUSE_MIXED, &at);
 	if (compensates)
 		look_back(p, cctx, &at);
-	if (cctx->role == ROLE_AVX || !nr_avx_cpus) {
+	if (cctx->role == ROLE_AVX || !may_use_avx_core(p)) {
+		if (nr_avx_cpus && cctx->role != ROLE_AVX)
+			stat_add(in_place, 1);
 		runs_as(p, tctx, cctx, true, at.now);
 		return 0;
 	}
 	would_begin_avx(cctx);
-	/* Whether there is a place to go to is asked when it is to be scheduled. */
-	if (may_use_avx_core(p))
-		tctx->book.sent_to_avx++;
+	/* Whether it has to wait for one is asked when it is to be scheduled. */
+	tctx->book.sent_to_avx++;
 	tctx->came_from = bpf_get_smp_processor_id();
 	return 1;
 }

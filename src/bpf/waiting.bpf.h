@@ -212,13 +212,23 @@ static bool take_private(s32 cpu)
 	return scx_bpf_dsq_move_to_local(private_queue(cpu), 0);
 }
 
+/*
+ * To take from a queue of several CPUs this one was not locked for a moment. Who came meanwhile,
+ * and may run nowhere else, found it busy, and is looked for by nobody.
+ */
+static bool take_private_after_all(s32 cpu)
+{
+	return has_waiting(private_queue(cpu)) && take_private(cpu);
+}
+
 /* From the queue of the first choice, or else from any that this CPU serves. */
 __noinline int take(u32 choice, s32 cpu, bool with_avx, u32 shared_llc, u32 avx_llc)
 {
 	if ((choice == CHOOSE_SHARED && take_shared(shared_llc)) ||
 	    (choice == CHOOSE_AVX && take_avx(avx_llc)))
 		return true;
-	return take_private(cpu) || (with_avx && take_avx(avx_llc)) || take_shared(shared_llc);
+	return take_private(cpu) || (with_avx && take_avx(avx_llc)) || take_shared(shared_llc) ||
+	       take_private_after_all(cpu);
 }
 
 /* Whether anybody waits in a queue like @id at another cache. */

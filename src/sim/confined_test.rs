@@ -2,11 +2,11 @@
 //! Tasks that may not use all CPUs, where AVX work has cores of its own.
 
 use super::engine::Engine;
-use super::engine_test::{busy, events_of, forever, machine, mask};
+use super::engine_test::{busy, events_of, forever, machine, machine_of, mask};
 use super::hardware::Steady;
 use super::kernel::Task;
 use super::model::Kind;
-use super::program::{Program, Step};
+use super::program::{Program, Step, sample_of};
 use crate::bpf::intf::{avx_event_kind_EVENT_ALONE, avx_tier_AVX_TIER_TRAP};
 
 const US: u64 = 1000;
@@ -61,4 +61,113 @@ fn who_may_use_no_avx_core_pays_for_no_moves() {
     }
     assert!(!is_alone, "taken to be too dear for moves that there were not");
     assert!((0..4).map(|cpu| engine.kernel().stats(cpu).in_place).sum::<u64>() > 1000);
+}
+
+/// What a server does: now and then a moment of AVX work.
+fn server(wide: f64) -> Box<dyn Program> {
+    forever(&[
+        Step::Work(Kind::Scalar, 150e3),
+        Step::Work(Kind::Light512, wide),
+        Step::Syscall,
+        Step::Sleep(20 * US),
+    ])
+}
+
+fn avx_cores(engine: &Engine<Steady>, cpus: u64) -> usize {
+    (0..64).filter(|cpu| cpus >> cpu & 1 == 1 && engine.kernel().is_avx_core(*cpu)).count()
+}
+
+fn role_changes(engine: &Engine<Steady>, nr_cpus: u32) -> u64 {
+    (0..nr_cpus).map(|cpu| engine.kernel().stats(cpu).role_changes).sum()
+}
+
+fn in_place(engine: &Engine<Steady>, nr_cpus: u32) -> u64 {
+    (0..nr_cpus).map(|cpu| engine.kernel().stats(cpu).in_place).sum()
+}
+
+/// The others idle, and are the first that come to mind otherwise.
+#[test]
+fn avx_cores_are_where_avx_work_may_go() {
+    let mut engine = machine(12, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    for _ in 0..6 {
+        spawn_on(&mut engine, 0xf, server(30e3));
+    }
+    engine.run_for(SECOND / 2).unwrap();
+    let before = in_place(&engine, 12);
+    for _ in 0..20 {
+        engine.run_for(SECOND / 10).unwrap();
+        assert!(avx_cores(&engine, 0xf) > 0);
+        assert_eq!(avx_cores(&engine, 0xff0), 0);
+    }
+    let stayed = in_place(&engine, 12) - before;
+    assert!(stayed < 100, "{stayed} times AVX work was done on scalar CPUs");
+    engine.kernel().audit().unwrap();
+}
+
+/// They are more than one core can take.
+#[test]
+fn more_avx_cores_are_where_avx_work_may_go_too() {
+    let mut engine = machine(16, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    let wide = [Step::Work(Kind::Scalar, 30e3), Step::Work(Kind::Light512, 60e3), Step::Syscall];
+    for _ in 0..8 {
+        spawn_on(&mut engine, 0xff, forever(&wide));
+    }
+    engine.run_for(SECOND / 2).unwrap();
+    for _ in 0..20 {
+        engine.run_for(SECOND / 10).unwrap();
+        assert!(avx_cores(&engine, 0xff) > 2);
+        assert_eq!(avx_cores(&engine, 0xff00), 0);
+    }
+}
+
+/// As containers with CPUs of their own are, also where one core were enough for all of them.
+#[test]
+fn each_set_of_cpus_with_avx_work_has_an_avx_core_of_its_own() {
+    let sets = [0x00f, 0x0f0, 0xf00];
+    for (spare, wide) in [(0, 30e3), (4, 30e3), (0, 3e3), (4, 3e3)] {
+        let nr_cpus = 12 + spare;
+        let mut engine = machine(nr_cpus, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+        for cpus in sets {
+            for _ in 0..8 {
+                spawn_on(&mut engine, cpus, server(wide));
+            }
+        }
+        engine.run_for(5 * SECOND).unwrap();
+        let (before, changed) = (in_place(&engine, nr_cpus), role_changes(&engine, nr_cpus));
+        for _ in 0..50 {
+            engine.run_for(SECOND / 10).unwrap();
+            let cores = sets.map(|cpus| avx_cores(&engine, cpus));
+            assert!(cores.iter().all(|nr| *nr > 0), "{cores:?}");
+        }
+        let stayed = in_place(&engine, nr_cpus) - before;
+        assert!(stayed < 1000, "{stayed} times AVX work was done on scalar CPUs");
+        let changed = role_changes(&engine, nr_cpus) - changed;
+        assert!(changed <= 2, "{changed} changes of roles in five seconds");
+        engine.kernel().audit().unwrap();
+    }
+}
+
+/// There is nothing to choose for it, however much it does.
+#[test]
+fn who_may_use_one_cpu_alone_asks_for_no_avx_core() {
+    let settings = ["only-where-it-pays=off"];
+    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
+    for cpu in 0..8 {
+        spawn_on(&mut engine, 1 << cpu, server(30e3));
+    }
+    engine.run_for(SECOND).unwrap();
+    assert_eq!(avx_cores(&engine, 0xffff), 0);
+}
+
+/// It knows nothing of who runs there.
+#[test]
+fn who_ticks_for_another_cpu_says_nothing_of_its_own() {
+    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    let wide = spawn_on(&mut engine, 0xf, forever(&[Step::Work(Kind::Light512, 1e6)]));
+    engine.run_for(SECOND / 10).unwrap();
+    let cpu = engine.kernel().cpu_of(wide);
+    for by in (0..4).filter(|by| *by != cpu) {
+        engine.kernel_mut().tick_by(by, cpu, sample_of(Some(Kind::Light512), 0));
+        engine.kernel().audit().unwrap();
+    }
 }

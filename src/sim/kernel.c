@@ -108,8 +108,6 @@ void sim_reset(u32 number, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 		sim_cpus[cpu].is_online = topology[cpu].online;
 		sim_cpus[cpu].sibling = topology[cpu].sibling;
 		sim_cpus[cpu].idle_since = now_ns;
-		sim_cpus[cpu].local.is_local = true;
-		sim_cpus[cpu].realtime.is_local = true;
 	}
 	sim_set_up_scheduler(nr_llcs, cpus_per_core, tier, topology, clocks, policy);
 }

@@ -22,8 +22,7 @@ struct sim_dsq {
 	struct sim_task *last;
 	u64 id;
 	u32 nr;
-	bool is_made;
-	bool is_local;
+	bool is_made;	  /* by a scheduler */
 	bool is_by_vtime; /* or by who came first */
 };
 
@@ -144,7 +143,7 @@ void sim_wake(struct sim_task *task, u32 waker_cpu);
 void sim_block(u32 cpu);
 void sim_yield(u32 cpu);
 void sim_schedule(u32 cpu);
-void sim_tick(u32 cpu, const u8 *code);
+void sim_tick(u32 cpu, u32 by, const u8 *code);
 /* So much was counted of the clock of @cpu by now. */
 void sim_set_counts(u32 cpu, const u64 *counts);
 void sim_fault(u32 cpu, const u8 *code);

@@ -105,7 +105,7 @@ mod native {
         pub fn sim_block(cpu: u32);
         pub fn sim_yield(cpu: u32);
         pub fn sim_schedule(cpu: u32);
-        pub fn sim_tick(cpu: u32, code: *const u8);
+        pub fn sim_tick(cpu: u32, by: u32, code: *const u8);
         pub fn sim_set_counts(cpu: u32, counts: *const [u64; 3]);
         pub fn sim_fault(cpu: u32, code: *const u8);
         pub fn sim_syscall(cpu: u32);
@@ -368,8 +368,13 @@ impl Kernel {
 
     /// What runs on the CPU, if anything, is interrupted at this code.
     pub fn tick(&mut self, cpu: u32, code: &'static Code) {
+        self.tick_by(cpu, cpu, code);
+    }
+
+    /// Some CPUs have no ticks, and others do it for them.
+    pub fn tick_by(&mut self, by: u32, cpu: u32, code: &'static Code) {
         // SAFETY: no more is read than the longest instruction has, which is less.
-        unsafe { native::sim_tick(cpu, code.as_ptr()) }
+        unsafe { native::sim_tick(cpu, by, code.as_ptr()) }
     }
 
     /// What counters that tell of the CPU's clock have counted by now.

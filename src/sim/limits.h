@@ -43,7 +43,7 @@ static void watch_use(void)
 	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		const struct avx_cpu_stats *stats = sim_stats(cpu);
 
-		avx_ns += stats->avx_ns;
+		avx_ns += since(stats->avx_apart_ns, stats->avx_ns);
 		nr_waits += stats->avx_waits;
 	}
 	if (is_used || avx_ns != seen_use.avx_ns || nr_waits != seen_use.nr_waits ||
@@ -159,7 +159,7 @@ static void audit_least(const struct avx_policy *policy, u64 policy_since)
 	if (policy->sizing == SIZING_SHARE || !seen_use.nr_avx_cpus || policy_since >= seen_use.at)
 		return;
 	for (const struct sim_task *it = sim_newest_task(); it; it = it->older)
-		if (it->state == SIM_WAITS && it->queued_at < seen_use.at && !it->dsq->is_local &&
+		if (it->state == SIM_WAITS && it->queued_at < seen_use.at && it->dsq->is_made &&
 		    is_avx_queue(it->dsq->id))
 			sim_fail("the last AVX core is given back while task %d waits", it->t.pid);
 }

@@ -199,14 +199,14 @@ void sim_block(u32 cpu)
 	sim_schedule(cpu);
 }
 
-/* What runs on @cpu is interrupted at @code. */
-void sim_tick(u32 cpu, const u8 *code)
+/* What runs on @cpu is interrupted at @code; or another CPU ticks for that (nohz_full). */
+void sim_tick(u32 cpu, u32 by, const u8 *code)
 {
 	struct sim_task *curr = sim_cpus[cpu].curr;
 
 	if (!curr)
 		return;
-	sim_this_cpu = cpu;
+	sim_this_cpu = by;
 	sim_account(cpu);
 	curr->regs.ip = (u64)code;
 	if (sim_is_attached() && !curr->is_realtime) {
