@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
 
-use super::{Test, all_tests};
+use super::{Test, all_tests, scheduler};
 use crate::vm::in_repository;
 use crate::vm::process::tail;
 use crate::vm::slots;
@@ -38,6 +38,7 @@ const RUN_BY: &[(&str, &str)] = &[
         "cargo rig boot --machine qemu --cpus 4 -- 'scx_avxspec & until scx_avxspec status; do sleep 1; done; dmesg | grep sched_ext'",
         RIG_BOOT,
     ),
+    ("target/release/scx_avxspec check", scheduler::CHECK),
     (
         "sudo target/release/scx_avxspec --stats 1",
         "scheduler::reports_statistics_to_itself_and_to_a_monitor",

@@ -12,6 +12,8 @@ use crate::vm::guest::Outcome;
 use crate::vm::machine::Machine;
 use crate::vm::{Bochs, Flavour, Qemu};
 
+pub const CHECK: &str = "scheduler::check_tells_without_rights_and_changes_nothing";
+
 pub const TESTS: &[Test] = &[
     Test {
         name: "scheduler::loads_and_passes_the_verifier_on_the_stock_kernel_in_qemu",
@@ -28,6 +30,7 @@ pub const TESTS: &[Test] = &[
         budget_s: 120,
         body: || loads(Bochs::cpus(2).into(), Flavour::Patched),
     },
+    Test { name: CHECK, budget_s: 60, body: check_tells_without_rights },
     Test {
         name: "scheduler::loads_in_each_tier_where_there_are_caches_and_siblings",
         budget_s: 90,
@@ -139,6 +142,30 @@ fn are_verified_at_ease(outcome: &Outcome, tiers: &[&str]) -> Result<()> {
         ensure!(is_at_ease, "too many instructions are verified: {verified:?}");
     }
     ensure_eq!(outcome.stdout(0)?.lines().count(), tiers.len());
+    Ok(())
+}
+
+/// Where the scheduler would run, and where it would not.
+fn check_tells_without_rights() -> Result<()> {
+    const SEEN: &str = "grep -r . /sys/kernel/sched_ext; ls /sys/fs/bpf /run; cat /proc/mounts";
+    let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
+        .command(SEEN)
+        .command("su nobody -s /bin/sh -c 'scx_avxspec check'")
+        .command(SEEN)
+        .command(
+            "unshare -m sh -c 'mount -t tmpfs none /sys/kernel; su nobody -s /bin/sh -c \"scx_avxspec check\"'",
+        )
+        .boot()?;
+    ensure!(outcome.stdout(0)?.contains("disabled"));
+    ensure_eq!(outcome.stdout(0)?, outcome.stdout(2)?, "it changed something");
+    let told = outcome.stdout(1)?;
+    for line in ["ok       sched_ext ", "note     rights    you are not root", "ok       tier "] {
+        ensure!(told.contains(line), "no {line:?} in:\n{told}");
+    }
+    ensure!(!told.contains("\nproblem "), "{told}");
+    let refused = &outcome.commands[3];
+    ensure_eq!(refused.status, 1);
+    ensure!(refused.stdout.contains("problem  sched_ext "), "{}", refused.stdout);
     Ok(())
 }
 
