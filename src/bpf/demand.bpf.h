@@ -102,31 +102,21 @@ static void weigh_all(struct avx_demand *demand)
 	demand->other = other;
 }
 
-static u32 count_nodes_in_use(u64 now)
+/* Where AVX work began of late, and what is kept for tasks that may use few AVX cores. */
+static void count_what_is_in_use(struct avx_demand *demand, u64 now)
 {
-	u32 cpu, nr = 0;
-
-	if (nr_nodes < 2)
-		return 0;
-	bpf_for(cpu, 0, nr_cpu_ids) {
-		const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
-		const struct cpu_ctx *cctx = lookup_cpu(cpu);
-
-		nr += place && cctx && place->node == cpu && is_in_use(cctx->node_used_at, now);
-	}
-	return nr;
-}
-
-static u32 count_confined(u64 now)
-{
-	u32 cpu, nr = 0;
+	u32 cpu, nodes = 0, confined = 0;
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		const struct cpu_ctx *cctx = lookup_cpu(cpu);
 
-		nr += cctx && cctx->role == ROLE_AVX && is_in_use(cctx->confined_at, now);
+		if (!cctx)
+			continue;
+		nodes += is_in_use(cctx->node_used_at, now);
+		confined += cctx->role == ROLE_AVX && is_in_use(cctx->confined_at, now);
 	}
-	return nr;
+	demand->nr_nodes = nodes;
+	demand->nr_confined = confined;
 }
 
 static u32 look_at_demand(const struct avx_policy *policy)
@@ -144,8 +134,7 @@ static u32 look_at_demand(const struct avx_policy *policy)
 	seen = sum;
 	others_share = moving_average(others_share, share_of_others(&demand), AVX_WHOLE / 8);
 	weigh_all(&demand);
-	demand.nr_nodes = count_nodes_in_use(now);
-	demand.nr_confined = count_confined(now);
+	count_what_is_in_use(&demand, now);
 	return size_avx_set(&sizing, policy, &demand);
 }
 

@@ -377,11 +377,16 @@ static void arrive_without_avx_cores(struct task_struct *p, struct cpu_ctx *cctx
 {
 	const struct task_ctx *tctx = lookup_task(p);
 	bool is_avx = tctx && tctx->habit.class == CLASS_AVX;
+	const struct avx_policy *policy;
+	u64 now;
 
-	if (is_avx || cctx->runs_avx)
-		runs_as(p, tctx, cctx, is_avx, scx_bpf_now());
-	if (is_avx && wants_avx_cores && !is_pinned(p))
-		ensure_an_avx_core(scx_bpf_task_cpu(p), !may_use_any_cpu(p));
+	if (!is_avx && !cctx->runs_avx)
+		return;
+	now = scx_bpf_now();
+	runs_as(p, tctx, cctx, is_avx, now);
+	policy = is_avx && wants_avx_cores ? current_policy() : NULL;
+	if (policy)
+		find_an_avx_core(p, policy, now);
 }
 
 /* What runs here since @now is AVX work, or none. */
