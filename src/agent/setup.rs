@@ -88,6 +88,7 @@ pub fn configure(
     skel.maps.queues.set_max_entries(queues).context("cannot size the queues")?;
     skel.maps.cpus.set_max_entries(nr_cpu_ids).context("cannot size the map of CPUs")?;
     skel.maps.cpu_roles.set_max_entries(nr_cpu_ids).context("cannot size the books of CPUs")?;
+    skel.maps.retry_timers.set_max_entries(nr_cpu_ids).context("cannot size the timers")?;
     skel.maps.cpu_clocks.set_max_entries(nr_cpu_ids).context("cannot size the books of clocks")?;
     let counters = nr_cpu_ids * intf::avx_clock_counters_CYCLES_BY_LICENCE;
     skel.maps.cpu_counters.set_max_entries(counters).context("cannot size the counters")?;

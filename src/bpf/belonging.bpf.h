@@ -9,6 +9,7 @@
 #include "clocks.bpf.h"
 #include "events.bpf.h"
 #include "reach.bpf.h"
+#include "retry.bpf.h"
 #include "roles.bpf.h"
 #include "state.bpf.h"
 #include "waiting.bpf.h"
@@ -16,7 +17,7 @@
 /* An AVX task on a scalar CPU, or another one on an AVX core, which may move: it seldom is. */
 static __always_inline bool is_misplaced(struct task_struct *p, const struct cpu_ctx *cctx)
 {
-	return nr_avx_cpus && cctx->runs_avx != (cctx->role == ROLE_AVX) && only_cpu_of(p) < 0;
+	return runs_other_kind(cctx) && only_cpu_of(p) < 0;
 }
 
 static __always_inline bool is_misuse(struct task_struct *p, const struct cpu_ctx *cctx)
@@ -86,7 +87,14 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 	s32 idle;
 	u64 now;
 
-	if (!is_misplaced(p, cctx) || (!is_avx && keeps_core(p, cpu)))
+	if (!runs_other_kind(cctx))
+		return false;
+	if (only_cpu_of(p) >= 0) {
+		if (!is_pinned(p))
+			retry_soon(cpu);
+		return false;
+	}
+	if (!is_avx && keeps_core(p, cpu))
 		return false;
 	now = end_of_turn(p, cctx);
 	idle = claim_idle(p, cctx, is_avx ? ROLE_AVX : ROLE_SCALAR, now);

@@ -80,6 +80,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 	if (!classifies())
 		return 0;
 	err = init_roles();
+	err = err ?: init_retries();
 	return err ?: start_looking();
 }
 

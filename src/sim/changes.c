@@ -110,6 +110,8 @@ void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself)
 
 	if (!memcmp(words, task->allowed.bits, sizeof(task->allowed.bits)))
 		return;
+	/* The kernel waits for the end of what keeps it here, */
+	task->pins_cpu = false;
 	if (state == SIM_WAITS)
 		sim_unlink_task(task);
 	if (state == SIM_RUNS)
@@ -144,6 +146,9 @@ void sim_set_online(u32 cpu, bool is_online)
 	if (sim_cpus[cpu].is_online == is_online)
 		return;
 	sim_cpus[cpu].is_online = is_online;
+	/* ... and so does a CPU that goes. */
+	for (task = sim_newest_task(); task; task = task->older)
+		task->pins_cpu &= task->cpu != cpu;
 	if (!is_online) {
 		sim_preempt(cpu);
 		sim_cpus[cpu].is_taken = false;

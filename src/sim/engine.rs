@@ -309,7 +309,7 @@ impl<H: Hardware> Engine<H> {
             self.go_to(next);
             if self.kernel.next_timer().is_some_and(|at| at <= self.now) {
                 self.occasion = Occasion::Timers;
-                self.kernel.run_timers();
+                self.kernel.run_timer();
                 self.settle_resched(None);
             } else if let Some(event) = self.pop_due() {
                 self.occasion = self.occasion_of(event);

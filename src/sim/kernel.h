@@ -150,6 +150,7 @@ void sim_fault(u32 cpu, const u8 *code);
 void sim_syscall(u32 cpu);
 /* What runs on @cpu says what its work is: enum avx_hint_value. */
 void sim_hint(u32 cpu, u64 hint);
+void sim_end_hint(u32 cpu);
 /* A realtime task takes the CPU, and gives it back. */
 void sim_take_cpu(u32 cpu);
 void sim_give_cpu(u32 cpu);
@@ -167,7 +168,7 @@ bool sim_task_is_hidden(const struct sim_task *task);
 void sim_task_has_wide(struct sim_task *task, bool has);
 bool sim_take_resched(u32 *cpu);
 bool sim_next_timer(u64 *at);
-void sim_run_timers(void);
+void sim_run_timer(void);
 struct avx_cpu_stats *sim_stats(u32 cpu);
 u32 sim_nr_avx_cpus(void);
 bool sim_is_avx_core(u32 cpu);

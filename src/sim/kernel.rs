@@ -110,6 +110,7 @@ mod native {
         pub fn sim_fault(cpu: u32, code: *const u8);
         pub fn sim_syscall(cpu: u32);
         pub fn sim_hint(cpu: u32, hint: u64);
+        pub fn sim_end_hint(cpu: u32);
         pub fn sim_take_cpu(cpu: u32);
         pub fn sim_give_cpu(cpu: u32);
         pub fn sim_set_online(cpu: u32, is_online: bool);
@@ -124,7 +125,7 @@ mod native {
         pub fn sim_task_has_wide(task: *mut Opaque, has: bool);
         pub fn sim_take_resched(cpu: *mut u32) -> bool;
         pub fn sim_next_timer(at: *mut u64) -> bool;
-        pub fn sim_run_timers();
+        pub fn sim_run_timer();
         pub fn sim_stats(cpu: u32) -> *const avx_cpu_stats;
         pub fn sim_nr_avx_cpus() -> u32;
         pub fn sim_is_avx_core(cpu: u32) -> bool;
@@ -398,6 +399,12 @@ impl Kernel {
         unsafe { native::sim_hint(cpu, hint) }
     }
 
+    /// The program that heard of it ends.
+    pub fn end_hint(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_end_hint(cpu) }
+    }
+
     /// For a realtime task.
     pub fn take_cpu(&mut self, cpu: u32) {
         // SAFETY: see above.
@@ -444,9 +451,9 @@ impl Kernel {
         unsafe { native::sim_next_timer(&mut at) }.then_some(at)
     }
 
-    pub fn run_timers(&mut self) {
+    pub fn run_timer(&mut self) {
         // SAFETY: timers are of this scheduler.
-        unsafe { native::sim_run_timers() }
+        unsafe { native::sim_run_timer() }
     }
 
     pub fn stats(&self, cpu: u32) -> avx_cpu_stats {

@@ -48,6 +48,8 @@ mod experiment_test;
 #[cfg(test)]
 mod machine_test;
 #[cfg(test)]
+mod retry_test;
+#[cfg(test)]
 mod rules_test;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod scenario;

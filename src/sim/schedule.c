@@ -233,6 +233,10 @@ void sim_yield(u32 cpu)
 	sim_end_slice(cpu);
 }
 
+/*
+ * A program hears of it, within which what runs there cannot move. The kernel can be preempted:
+ * where the program asks for that it is still in it.
+ */
 void sim_hint(u32 cpu, u64 hint)
 {
 	struct sim_task *curr = sim_cpus[cpu].curr;
@@ -242,4 +246,13 @@ void sim_hint(u32 cpu, u64 hint)
 	sim_this_cpu = cpu;
 	sim_account(cpu);
 	sim_tell_hint(&curr->t, hint);
+	curr->pins_cpu = true;
+}
+
+void sim_end_hint(u32 cpu)
+{
+	struct sim_task *curr = sim_cpus[cpu].curr;
+
+	if (curr)
+		curr->pins_cpu = false;
 }

@@ -31,6 +31,7 @@ impl<H: Hardware> Engine<H> {
         let (task, thread) = self.running(cpu)?;
         if thread.kernel_left <= ALMOST_NOTHING {
             thread.kernel_left = 0.0;
+            let was_hint = matches!(thread.step, Some(Step::Hint(_)));
             if thread.step.is_none() || thread.work_left <= ALMOST_NOTHING {
                 let step = thread.program.next(now);
                 thread.step = Some(step);
@@ -39,6 +40,9 @@ impl<H: Hardware> Engine<H> {
             }
             let step = thread.step;
             self.given += given;
+            if was_hint {
+                self.kernel.end_hint(cpu);
+            }
             self.begin(cpu, task, step);
         }
         Some(task)

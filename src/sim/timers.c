@@ -2,18 +2,17 @@
 /* Timers of the scheduler. */
 #include "internal.h"
 
+/* Those that are started. */
 static struct bpf_timer *timers;
-
-void sim_timer_init(struct bpf_timer *timer)
-{
-	timer->next = timers;
-	timers = timer;
-}
 
 void sim_timer_start(struct bpf_timer *timer, u64 ns)
 {
 	timer->at = scx_bpf_now() + ns;
+	if (timer->is_started)
+		return;
 	timer->is_started = true;
+	timer->next = timers;
+	timers = timer;
 }
 
 bool sim_next_timer(u64 *at)
@@ -21,7 +20,7 @@ bool sim_next_timer(u64 *at)
 	bool found = false;
 
 	for (struct bpf_timer *timer = timers; timer; timer = timer->next) {
-		if (!timer->is_started || (found && timer->at >= *at))
+		if (found && timer->at >= *at)
 			continue;
 		*at = timer->at;
 		found = true;
@@ -29,16 +28,21 @@ bool sim_next_timer(u64 *at)
 	return found;
 }
 
-void sim_run_timers(void)
+/* One that is due: what it asks of CPUs is done before the next one. */
+void sim_run_timer(void)
 {
 	int key = 0;
 
 	sim_this_cpu = 0; /* which never goes */
-	for (struct bpf_timer *timer = timers; timer; timer = timer->next) {
-		if (!timer->is_started || timer->at > scx_bpf_now())
+	for (struct bpf_timer **link = &timers; *link; link = &(*link)->next) {
+		struct bpf_timer *timer = *link;
+
+		if (timer->at > scx_bpf_now())
 			continue;
+		*link = timer->next;
 		timer->is_started = false;
 		timer->callback(NULL, &key, timer);
+		return;
 	}
 }
 

@@ -18,6 +18,7 @@
 #define LOOKS 100
 #define WORK 200000
 #define CHANGES 200
+#define SOON 200
 
 struct seen {
 	long there;
@@ -77,6 +78,40 @@ static void for_itself(void)
 	show("scalar", &scalar);
 }
 
+/* How often it is asked where the thread is until that is on @avx_cpu, or is not. */
+static int looks_until(int there)
+{
+	int looks = 0;
+
+	while ((sched_getcpu() == avx_cpu) != there)
+		looks++;
+	return looks;
+}
+
+/* How soon it moves: there are far more looks between two ticks. */
+static void how_soon(void)
+{
+	int looks[2 * ROUNDS], late = 0;
+	struct scx_avxspec_hints hints;
+
+	must(scx_avxspec_open_hints(&hints) == 0, "open hints");
+	for (int n = 0; n < 2 * ROUNDS; n += 2) {
+		must(scx_avxspec_hint(&hints, SCX_AVXSPEC_AVX512) == 0, "hint");
+		looks[n] = looks_until(1);
+		work();
+		must(scx_avxspec_hint(&hints, SCX_AVXSPEC_NONE) == 0, "hint");
+		looks[n + 1] = looks_until(0);
+		work();
+	}
+	scx_avxspec_close_hints(&hints);
+	for (int n = 0; n < 2 * ROUNDS; n++) {
+		fprintf(stderr, " %d", looks[n]);
+		late += looks[n] > SOON;
+	}
+	fprintf(stderr, " looks\n");
+	printf("soon=%d\nlate=%d\n", 2 * ROUNDS - late, late);
+}
+
 /* Heard only if the policy says that heavy AVX2 is AVX work. */
 static void of_avx2(void)
 {
@@ -127,6 +162,7 @@ int main(int argc, char **argv)
 	avx_cpu = argc > 1 ? atoi(argv[1]) : 0;
 	must(setgid(NOBODY) == 0 && setuid(NOBODY) == 0, "become nobody");
 	for_itself();
+	how_soon();
 	of_avx2();
 	by_another();
 	return 0;

@@ -23,6 +23,11 @@ pub const TESTS: &[Test] = &[
         body: hints_are_followed,
     },
     Test {
+        name: "avx::who_says_what_its_work_is_waits_for_no_tick",
+        budget_s: 60,
+        body: hints_are_followed_at_once,
+    },
+    Test {
         name: "avx::a_kernel_that_refuses_to_hide_leaves_the_next_best_tier",
         budget_s: 150,
         body: refused,
@@ -182,6 +187,23 @@ fn low_clocks_tell() -> Result<()> {
     ensure!(counts["culprit_there"] > 35, "{counts:?}");
     ensure!(counts["other_there"] < 10, "{counts:?}");
     ensure_eq!(counts["refused"], 1);
+    Ok(())
+}
+
+/// Between two ticks of 1 ms there are 62,500 instructions, and some thousand looks.
+fn hints_are_followed_at_once() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(2).counted_time(4), Flavour::Stock)?
+        .program(&program::compile(&in_repository("tests/avx/hinted.c"))?)
+        .command(&script(
+            "start_scheduler --force --set sizing=static --set avx-cpus=1
+             chmod o+w /sys/fs/bpf/scx_avxspec_hints
+             hinted 1
+             stop_scheduler",
+        ))
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    let looks = &outcome.commands[0].stderr;
+    ensure!(counts["soon"] > 10 * counts["late"], "{counts:?}:\n{looks}");
     Ok(())
 }
 
