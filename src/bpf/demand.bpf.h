@@ -113,7 +113,7 @@ static void count_what_is_in_use(struct avx_demand *demand, u64 now)
 		if (!cctx)
 			continue;
 		nodes += is_in_use(cctx->node_used_at, now);
-		confined += cctx->role == ROLE_AVX && is_in_use(cctx->confined_at, now);
+		confined += cctx->core_avx && is_in_use(cctx->kept_at, now);
 	}
 	demand->nr_nodes = nodes;
 	demand->nr_confined = confined;

@@ -88,7 +88,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init_task, struct task_struct *p,
 			     struct scx_init_task_args *args)
 {
-	if (!bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+	if (!make_storage(&tasks, p))
 		return -ENOMEM;
 	return classifies() ? init_process(p, args->fork) : 0;
 }
@@ -397,20 +397,21 @@ static __always_inline void settle_in(struct task_struct *p, const struct task_c
 	cctx->started_at = now;
 	runs_as(p, tctx, cctx, is_avx, now);
 	set_misused(cctx, is_misuse(p, cctx));
-	if (is_avx)
+	/* Who is apart waits for no AVX core, and says nothing of how long others do. */
+	if (is_avx && !cctx->avx_is_apart)
 		stat_add(avx_waits, 1);
 }
 
 /*
- * An AVX task waited for an AVX core while scalar CPUs idled, or ran other work at their full
- * clock.
+ * An AVX task waited for an AVX core while scalar CPUs that it may use idled, or ran other work at
+ * their full clock.
  */
-static void account_wait(struct task_ctx *tctx, u64 wait_ns)
+static void account_wait(struct task_struct *p, struct task_ctx *tctx, u64 wait_ns)
 {
 	const struct avx_policy *policy;
 
 	stat_add(avx_wait_ns, wait_ns);
-	if (has_idle_of(ROLE_SCALAR)) {
+	if (has_idle_in(p, ROLE_SCALAR)) {
 		tctx->waited_ns += wait_ns;
 		return;
 	}
@@ -460,7 +461,7 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as)
 		count_wait(tctx, at.now);
 		/* Elsewhere more AVX cores would have been of no use to it. */
 		if (is_avx_queue(queue_of_tag(waited_as)))
-			account_wait(tctx, since(tctx->queued_at, at.now));
+			account_wait(p, tctx, since(tctx->queued_at, at.now));
 	}
 	if (is_avx && cctx->role == ROLE_SCALAR)
 		stat_add(in_place, 1);
@@ -539,8 +540,8 @@ static void look_at(struct task_struct *p)
 	else if (tier != AVX_TIER_XSTATE)
 		ends_phase(p, tctx, BOUNDARY_TICK, &at);
 	if (tctx->habit.class == CLASS_AVX) {
-		if (!may_use_any_cpu(p))
-			note_confined(p, at.now);
+		if (is_confined(p))
+			keep_an_avx_core(p, at.now);
 		reconsider(p, tctx, &at);
 	}
 	if (compensates)

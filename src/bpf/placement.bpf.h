@@ -35,7 +35,7 @@ struct avx_candidate {
 	u32 core_avx;  /* ... that are AVX cores */
 	u32 llc_avx;   /* AVX cores that share its last level cache */
 	u32 node_avx;  /* ... its node */
-	bool confined; /* AVX tasks that may not use all CPUs need it, or others like it */
+	bool confined; /* AVX tasks that are confined use it, or other CPUs of its core */
 	bool in_use;   /* its node is to have some, for AVX work began there of late */
 	bool busy;     /* somebody runs there who would have to move */
 };

@@ -57,20 +57,23 @@ __noinline bool may_use_avx_core(struct task_struct *p __arg_trusted)
 /* Whether it does AVX work where it is, whatever AVX cores there are. */
 static bool stays_apart(struct task_struct *p)
 {
-	return is_pinned(p) || (nr_avx_cpus && !may_use_avx_core(p));
+	return has_no_choice(p) || (nr_avx_cpus && !may_use_avx_core(p));
 }
 
 /*
- * AVX work of @p, which may not use all CPUs, begins or goes on here. The first of the AVX
- * cores that it may use is kept for it, and others like it are looked for here.
+ * AVX work of @p, which is confined, begins or goes on here. The first of the AVX cores that it
+ * may use is kept for it, and others are looked for here.
  */
 __noinline int note_confined(struct task_struct *p __arg_trusted, u64 now)
 {
 	const struct cpumask *mask = allowed_in(p, ROLE_AVX);
+	struct cpu_ctx *here = core_of(scx_bpf_task_cpu(p));
+	struct cpu_ctx *first = mask ? core_of(bpf_cpumask_first(mask)) : NULL;
 
-	note_need(scx_bpf_task_cpu(p), ROLE_SCALAR, now);
-	if (mask)
-		note_need(bpf_cpumask_first(mask), ROLE_AVX, now);
+	if (here)
+		note(&here->confined_at, now);
+	if (first)
+		note(&first->kept_at, now);
 	return 0;
 }
 

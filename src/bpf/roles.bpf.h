@@ -107,8 +107,8 @@ static void set_in_cache(u32 cpu, u32 llc, enum avx_role role)
 		change_masks(cpu, role, avx, scalar);
 }
 
-/* Whoever runs there and does not belong there any more is asked to leave. */
-static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
+/* Whether that is new. Inline, for the reason that approach() gives. */
+static __always_inline bool change_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 {
 	u32 key = cpu;
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &key);
@@ -116,7 +116,7 @@ static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 
 	if (!cctx || !place || !avx || !scalar || cctx->role == role)
-		return;
+		return false;
 
 	cctx->role = role;
 	nr_avx_cpus += role == ROLE_AVX ? 1 : -1;
@@ -126,7 +126,14 @@ static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 	count_role(place, role == ROLE_AVX ? 1 : -1);
 	stat_add(role_changes, 1);
 	tell_role(cpu, role, why);
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return true;
+}
+
+/* Whoever runs there and does not belong there any more is asked to leave. */
+static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
+{
+	if (change_role(cpu, role, why))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* Where AVX work began so long ago some more is to be expected. */
@@ -137,14 +144,19 @@ static bool is_in_use(u64 used_at, u64 now)
 	return used_at && since(used_at, now) < IN_USE_NS;
 }
 
-/* @cpu is of use to AVX tasks that may not use all CPUs, as one of @role. */
-static void note_need(u32 cpu, u32 role, u64 now)
+/* What is noted of the core of @cpu. */
+static struct cpu_ctx *core_of(u32 cpu)
 {
-	struct cpu_ctx *cctx = lookup_cpu(cpu);
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 
-	/* What others read is not written without end. */
-	if (cctx && cctx->role == role && since(cctx->confined_at, now) > IN_USE_NS / 16)
-		cctx->confined_at = now;
+	return place ? lookup_cpu(place->core) : NULL;
+}
+
+/* It is used now; but what others read is not written without end. */
+static __always_inline void note(u64 *used_at, u64 now)
+{
+	if (since(*used_at, now) > IN_USE_NS / 16)
+		*used_at = now;
 }
 
 /* AVX work begins on @cpu. */
@@ -184,7 +196,7 @@ __noinline u64 suitability(u32 cpu, u32 role, u64 placement, bool idle)
 		.llc_avx = llc->llc_avx,
 		.node_avx = node->node_avx,
 		.in_use = sizing.for_nodes && is_in_use(node->node_used_at, now),
-		.confined = is_in_use(cctx->confined_at, now),
+		.confined = is_in_use(role == ROLE_AVX ? core->confined_at : core->kept_at, now),
 		.busy = role == ROLE_AVX ? !idle : cctx->runs_avx,
 	};
 	return role == ROLE_AVX ? preference_to_add(&it, placement)
@@ -228,13 +240,13 @@ static __always_inline bool approach(u32 size, const struct avx_policy *policy)
 	return cpu < 0 || nr_avx_cpus == size;
 }
 
-/* There is AVX work on @cpu, and may be so many AVX cores. */
+/* There is AVX work on @cpu, which need not leave, and may be so many AVX cores. */
 static void take_for_use(u32 cpu, u32 size, const struct avx_policy *policy)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 
 	if (place && place->usable && nr_avx_cpus < size)
-		set_role(cpu, ROLE_AVX, role_cause(policy, ROLE_AVX, nr_avx_cpus, 1));
+		change_role(cpu, ROLE_AVX, role_cause(policy, ROLE_AVX, nr_avx_cpus, 1));
 }
 
 /* Where nobody does AVX work any more, or waits for it, is no AVX core. */
@@ -304,12 +316,15 @@ __noinline int ensure_an_avx_core(u32 cpu, bool here)
 	struct avx_demand demand;
 	u32 size;
 
-	if (!policy || !place || (here && !place->usable) || (is_enough && !here) ||
-	    !start_resizing())
+	if (!policy || !place || (here && !place->usable))
+		return 0;
+	if (is_enough && (!here || policy->sizing != SIZING_CONTROLLER))
+		return 0;
+	if (!start_resizing())
 		return 0;
 	demand = demand_of(0, policy);
-	size = is_enough ? another_need(&sizing, policy, &demand)
-			 : first_need(&sizing, policy, &demand);
+	size = here && nr_avx_cpus ? another_need(&sizing, policy, &demand)
+				   : first_need(&sizing, policy, &demand);
 	if (here || follows_use(policy))
 		take_for_use(cpu, size, policy);
 	else

@@ -85,6 +85,14 @@ struct {
 	__type(value, struct avx_hint);
 } hints SEC(".maps");
 
+/*
+ * What there is of @p in @map, or something new. The kernel gives up if another program, of
+ * ours or not, makes something for the same task in the same moment: then that is there.
+ */
+#define make_storage(map, p)                                             \
+	(bpf_task_storage_get(map, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) \
+		 ?: bpf_task_storage_get(map, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+
 struct cpu_ctx {
 	/* Of the task that runs there: since when, if that is known, for how long it
 	 * had run before, and whether it is an AVX task. */
@@ -129,9 +137,10 @@ struct cpu_ctx {
 	u32 core_avx;
 	u32 llc_avx;
 	u32 node_avx;
-	/* When it was noted the last time that AVX tasks that may not use all CPUs begin here; or,
-	 * as an AVX core, that this is the first one that they may use. */
+	/* Of the core of which this is the first CPU, when it was noted the last time that AVX
+	 * tasks which are confined are there, and that it is their first AVX core. */
 	u64 confined_at;
+	u64 kept_at;
 	/* When AVX work began the last time in the node of which this is the first CPU. */
 	u64 node_used_at;
 	/* How many looks at what it does are beside AVX work yet. */
@@ -348,6 +357,18 @@ static __always_inline s32 only_cpu_of(struct task_struct *p)
 static __always_inline bool may_use_any_cpu(const struct task_struct *p)
 {
 	return p->nr_cpus_allowed >= nr_cpu_ids;
+}
+
+/* It may use a part of the machine, and has a choice there: where CPUs are no AVX cores. */
+static __always_inline bool is_confined(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed < nr_usable_cpus && p->nr_cpus_allowed > cpus_per_core;
+}
+
+/* It may use one core at most, of several. */
+static __always_inline bool has_no_choice(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed <= cpus_per_core && !may_use_any_cpu(p);
 }
 
 /*

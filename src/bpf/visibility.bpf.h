@@ -118,17 +118,26 @@ static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, const str
 		hide(p, tctx, hidden_between_phases());
 }
 
+/*
+ * @p, which is confined, does AVX work: one that it may use is there, and stays. Inline, for the
+ * reason that approach() gives.
+ */
+static __always_inline void keep_an_avx_core(struct task_struct *p, u64 now)
+{
+	if (nr_avx_cpus && !may_use_avx_core(p))
+		ensure_an_avx_core(scx_bpf_task_cpu(p), true);
+	note_confined(p, now);
+}
+
 /* @p is about to need one. */
 static void find_an_avx_core(struct task_struct *p, const struct avx_policy *policy, u64 now)
 {
-	bool is_confined = !may_use_any_cpu(p);
-
-	if (is_pinned(p))
+	if (has_no_choice(p))
 		return;
-	if (is_confined)
-		note_confined(p, now);
-	if (!nr_avx_cpus || follows_use(policy) || (is_confined && !may_use_avx_core(p)))
-		ensure_an_avx_core(scx_bpf_task_cpu(p), is_confined);
+	if (!nr_avx_cpus || follows_use(policy))
+		ensure_an_avx_core(scx_bpf_task_cpu(p), is_confined(p) && !may_use_avx_core(p));
+	if (is_confined(p))
+		keep_an_avx_core(p, now);
 }
 
 /* @p is an AVX task from now on. */
@@ -454,8 +463,8 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 	struct cpu_ctx *cctx;
 	struct avx_moment at;
 
-	process = bpf_task_storage_get(&processes, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!process || !tctx || !policy)
+	process = tctx && policy ? make_storage(&processes, p) : NULL;
+	if (!process)
 		return 0;
 	cctx = lookup_cpu(bpf_get_smp_processor_id());
 	if (cctx && tctx->habit.class == CLASS_AVX) {
@@ -500,7 +509,7 @@ static s32 init_process(struct task_struct *p, bool forked)
 
 	if (p->group_leader->pid != p->pid)
 		return 0;
-	process = bpf_task_storage_get(&processes, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	process = make_storage(&processes, p);
 	if (!process)
 		return -ENOMEM;
 	if (!forked)

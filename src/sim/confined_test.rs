@@ -7,7 +7,10 @@ use super::hardware::Steady;
 use super::kernel::Task;
 use super::model::Kind;
 use super::program::{Program, Step, sample_of};
-use crate::bpf::intf::{avx_event_kind_EVENT_ALONE, avx_tier_AVX_TIER_TRAP};
+use crate::bpf::intf::{
+    avx_event_kind_EVENT_ALONE, avx_hint_value_AVX_HINT_AVX512, avx_tier_AVX_TIER_HINTS,
+    avx_tier_AVX_TIER_TRAP,
+};
 
 const US: u64 = 1000;
 const SECOND: u64 = 1_000_000 * US;
@@ -145,6 +148,111 @@ fn each_set_of_cpus_with_avx_work_has_an_avx_core_of_its_own() {
         assert!(changed <= 2, "{changed} changes of roles in five seconds");
         engine.kernel().audit().unwrap();
     }
+}
+
+/// Where cores have siblings, also when what others needed is given back, or they begin at once.
+#[test]
+fn each_set_of_cpus_has_an_avx_core_of_its_own_where_cores_have_siblings() {
+    let sets: [u64; 3] = [0x0303, 0x0c0c, 0x3030];
+    let settings = ["only-where-it-pays=off"];
+    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
+    for cpus in sets {
+        for _ in 0..4 {
+            spawn_on(&mut engine, cpus, server(3e3));
+        }
+    }
+    let burst = [Step::Work(Kind::Light512, 50e3), Step::Syscall];
+    let wide: Vec<Task> = (0..8).map(|_| spawn_on(&mut engine, 0xffff, forever(&burst))).collect();
+    engine.run_for(SECOND).unwrap();
+    for task in wide {
+        engine.allow(task, &mask(1 << 15));
+    }
+    let (before, changed) = (in_place(&engine, 15), role_changes(&engine, 16));
+    for _ in 0..500 {
+        engine.run_for(SECOND / 100).unwrap();
+        let cores = sets.map(|cpus| avx_cores(&engine, cpus));
+        assert!(cores.iter().all(|nr| *nr > 0), "{cores:?}");
+    }
+    assert_eq!(avx_cores(&engine, 0xffff), 6);
+    let stayed = in_place(&engine, 15) - before;
+    assert!(stayed < 100, "{stayed} times AVX work was done on scalar CPUs");
+    let changed = role_changes(&engine, 16) - changed;
+    assert!(changed <= 10, "{changed} changes of roles in five seconds");
+    engine.kernel().audit().unwrap();
+}
+
+/// Its phase does not end while it sleeps, and meanwhile others get what it had.
+#[test]
+fn who_is_still_at_avx_work_gets_an_avx_core_again() {
+    let mut engine = machine(12, avx_tier_AVX_TIER_HINTS, &[]);
+    let hinted = |rest| {
+        let mut steps = vec![Step::Hint(avx_hint_value_AVX_HINT_AVX512.into())];
+        for _ in 0..50 {
+            steps.extend([Step::Work(Kind::Scalar, 2e6), Step::Sleep(18_000 * US)]);
+        }
+        steps.push(Step::Sleep(rest));
+        forever(&steps)
+    };
+    spawn_on(&mut engine, 0x00f, hinted(US));
+    let pauses = spawn_on(&mut engine, 0xf00, hinted(4 * SECOND));
+    engine.run_for(4 * SECOND).unwrap();
+    assert_eq!(avx_cores(&engine, 0xf00), 0, "it pauses");
+    engine.run_for(2 * SECOND).unwrap();
+    let cpu = engine.kernel().cpu_of(pauses);
+    assert!(engine.kernel().is_avx_core(cpu), "CPU {cpu}");
+}
+
+/// They have nothing to choose either, as pods with CPUs of their own have.
+#[test]
+fn who_may_use_one_core_alone_asks_for_no_avx_core() {
+    let settings = ["only-where-it-pays=off"];
+    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
+    for core in 0..8 {
+        for _ in 0..2 {
+            spawn_on(&mut engine, 0x101 << core, server(30e3));
+        }
+    }
+    engine.run_for(SECOND).unwrap();
+    assert_eq!(avx_cores(&engine, 0xffff), 0);
+}
+
+/// Nor do they keep what others needed for a while.
+#[test]
+fn who_may_use_one_cpu_alone_keeps_no_avx_core() {
+    let settings = ["only-where-it-pays=off"];
+    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
+    for cpu in 0..8 {
+        spawn_on(&mut engine, 1 << cpu, server(30e3));
+    }
+    let burst = [Step::Work(Kind::Light512, 50e3), Step::Syscall];
+    let wide: Vec<Task> = (0..8).map(|_| spawn_on(&mut engine, 0xffff, forever(&burst))).collect();
+    engine.run_for(SECOND).unwrap();
+    assert!(avx_cores(&engine, 0xffff) > 4);
+    for task in wide {
+        engine.allow(task, &mask(1 << 15));
+    }
+    engine.run_for(10 * SECOND).unwrap();
+    assert_eq!(avx_cores(&engine, 0xffff), 0);
+    spawn_on(&mut engine, 0xffff, server(30e3));
+    engine.run_for(SECOND).unwrap();
+    assert_eq!(avx_cores(&engine, 0xffff), 2, "for the one that may use any");
+}
+
+/// CPUs that it may not use idle, and do not count: what it waits for costs nobody anything.
+#[test]
+fn who_is_confined_does_not_pay_for_cpus_that_it_may_not_use() {
+    let mut engine = machine(16, avx_tier_AVX_TIER_TRAP, &[]);
+    let busy = [Step::Work(Kind::Scalar, 500e3), Step::Work(Kind::Light512, 150e3), Step::Syscall];
+    for _ in 0..8 {
+        spawn_on(&mut engine, 0xf, forever(&busy));
+    }
+    engine.kernel_mut().follow();
+    let mut is_alone = false;
+    for _ in 0..50 {
+        engine.run_for(SECOND / 10).unwrap();
+        is_alone |= events_of(&mut engine).iter().any(|it| it.kind == avx_event_kind_EVENT_ALONE);
+    }
+    assert!(!is_alone);
 }
 
 /// There is nothing to choose for it, however much it does.

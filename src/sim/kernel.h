@@ -59,6 +59,7 @@ struct sim_task {
 	u64 direct_flags;
 	bool direct_by_vtime;
 	bool pins_cpu;
+	bool has_storage; /* which was made by others */
 	bool is_realtime;
 	bool is_leaving; /* a CPU that it may no longer use */
 	bool wants_hidden;
@@ -183,6 +184,7 @@ const struct sim_cpu *sim_cpu(u32 cpu);
 struct sim_task *sim_newest_task(void);
 bool sim_may_use(const struct sim_task *task, u32 cpu);
 void sim_maps_reset(void);
+void sim_let_others_make_storage(void);
 void sim_tell_scheduler(u32 nr_cpus, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 			const struct avx_topology *topology, const struct avx_clocks *clocks);
 

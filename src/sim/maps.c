@@ -55,6 +55,8 @@ bool sim_take_event(struct avx_event *event)
 	return true;
 }
 
+static bool others_make_storage;
+
 /* The definitions themselves are brought back with all other variables. */
 void sim_maps_reset(void)
 {
@@ -68,6 +70,7 @@ void sim_maps_reset(void)
 		free(it);
 	}
 	nr_slots = 0;
+	others_make_storage = false;
 	ring_read = ring_written;
 }
 
@@ -130,6 +133,12 @@ long sim_map_update(void *map, const void *key, u32 key_size, const void *value,
 	return 0;
 }
 
+/* From now on somebody is always faster to make the first thing for a task. */
+void sim_let_others_make_storage(void)
+{
+	others_make_storage = true;
+}
+
 void *sim_task_storage(void *map, struct task_struct *p, u32 value_size, u64 flags)
 {
 	struct sim_map *it = *home_of(map);
@@ -144,6 +153,10 @@ void *sim_task_storage(void *map, struct task_struct *p, u32 value_size, u64 fla
 	/* The idle task has nothing. */
 	if (!p->sim)
 		return NULL;
+	if (others_make_storage && !p->sim->has_storage && flags & BPF_LOCAL_STORAGE_GET_F_CREATE) {
+		p->sim->has_storage = true;
+		return NULL;
+	}
 	storage = &p->sim->storage[it->slot];
 	if (!*storage && flags & BPF_LOCAL_STORAGE_GET_F_CREATE)
 		*storage = calloc(1, value_size);

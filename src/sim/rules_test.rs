@@ -7,7 +7,7 @@ use super::hardware::Steady;
 use super::kernel::{BEGIN_NS, Task};
 use super::model::Kind;
 use super::program::{Program, Step};
-use crate::bpf::intf::avx_tier_AVX_TIER_OBSERVE;
+use crate::bpf::intf::{avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
 
 const MS: u64 = 1_000_000;
 
@@ -49,6 +49,7 @@ mod native {
         pub fn sim_let_loose(function: *const c_char);
         pub fn sim_begin_call(callback: u32, task: Task) -> SimCall;
         pub fn sim_end_call(before: SimCall);
+        pub fn sim_let_others_make_storage();
     }
 }
 
@@ -250,4 +251,15 @@ fn what_is_held_is_let_go_of() {
     let let_loose = || unsafe { native::sim_let_loose(c"look".as_ptr()) };
     assert_eq!(complaint(|_, _| hold()), "look() does not let go of what it holds");
     assert_eq!(complaint(|_, _| let_loose()), "look() lets go of what it does not hold");
+}
+
+/// Where two programs make the first thing for a task at once the kernel gives up for one of them.
+#[test]
+fn who_is_slower_to_make_storage_for_a_task_finds_that_there() {
+    let mut engine = machine(1, avx_tier_AVX_TIER_TRAP, &[]);
+    // SAFETY: a number is stored.
+    unsafe { native::sim_let_others_make_storage() };
+    let task = engine.spawn(forever(&[Step::Work(Kind::Scalar, 1e6)]), 100);
+    engine.run_for(MS).unwrap();
+    assert!(engine.work_done(task, Kind::Scalar) > 0.9e6);
 }
