@@ -91,7 +91,7 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 		return false;
 	if (only_cpu_of(p) >= 0) {
 		if (!is_pinned(p))
-			retry_soon(cpu);
+			retry_soon(cpu, cctx);
 		return false;
 	}
 	if (!is_avx && keeps_core(p, cpu))

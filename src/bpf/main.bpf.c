@@ -79,8 +79,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 
 	if (!classifies())
 		return 0;
+	init_retries();
 	err = init_roles();
-	err = err ?: init_retries();
 	return err ?: start_looking();
 }
 
@@ -460,7 +460,7 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as)
 	if (is_avx && waited_as) {
 		count_wait(tctx, at.now);
 		/* Elsewhere more AVX cores would have been of no use to it. */
-		if (is_avx_queue(queue_of_tag(waited_as)))
+		if (is_avx_queue(queue_of_tag(waited_as)) && !has_no_choice(p))
 			account_wait(p, tctx, since(tctx->queued_at, at.now));
 	}
 	if (is_avx && cctx->role == ROLE_SCALAR)
@@ -490,6 +490,7 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 	was_sent = cctx->coming == (u64)p;
 	cctx->coming = 0;
 	cctx->sent_away = 0;
+	cctx->retries = 0;
 	cctx->ran_before = p->se.sum_exec_runtime;
 	if (waited_as && is_sampled(cctx->ran_before, p->pid))
 		sample_wait(p);

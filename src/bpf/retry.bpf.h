@@ -6,8 +6,9 @@
  * hints are heard. A kernel that can be preempted asks the task to leave there and then, in vain;
  * the next tick would ask again, which is late for work that takes less than that.
  *
- * Mechanism. The CPU is asked once more shortly afterwards, and again until the moment is over.
- * Those that are kept for good have a mask of one CPU, and nobody asks them.
+ * Mechanism. The CPU is asked once more shortly afterwards, and then ever later until the moment is
+ * over, or the tick is sooner. Those that are kept for good have a mask of one CPU, and nobody
+ * asks them.
  */
 #ifndef AVXSPEC_RETRY_BPF_H
 #define AVXSPEC_RETRY_BPF_H
@@ -17,6 +18,7 @@
 
 /* Longer than the rest of a program takes. */
 #define RETRY_NS (10 * 1000ULL)
+#define MAX_RETRIES 7
 
 struct retry_timer {
 	struct bpf_timer timer;
@@ -47,31 +49,28 @@ static int retry(void *map, int *key, struct retry_timer *timer)
 }
 
 /* What runs on @cpu is asked again to leave. */
-static void retry_soon(u32 cpu)
+static void retry_soon(u32 cpu, struct cpu_ctx *cctx)
 {
 	struct retry_timer *timer = bpf_map_lookup_elem(&retry_timers, &cpu);
 
-	if (timer)
-		bpf_timer_start(&timer->timer, RETRY_NS, 0);
+	if (timer && cctx->retries < MAX_RETRIES)
+		bpf_timer_start(&timer->timer, RETRY_NS << cctx->retries++, 0);
 }
 
-static s32 init_retries(void)
+/* Where there is no timer the tick has to do. */
+static void init_retries(void)
 {
-	s32 err = 0;
 	u32 cpu;
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		struct retry_timer *timer = bpf_map_lookup_elem(&retry_timers, &cpu);
 
 		if (!timer)
-			return -ENOENT;
+			return;
 		timer->cpu = cpu;
-		err = bpf_timer_init(&timer->timer, &retry_timers, CLOCK_MONOTONIC);
-		err = err ?: bpf_timer_set_callback(&timer->timer, retry);
-		if (err)
-			return err;
+		if (!bpf_timer_init(&timer->timer, &retry_timers, CLOCK_MONOTONIC))
+			bpf_timer_set_callback(&timer->timer, retry);
 	}
-	return 0;
 }
 
 #endif /* AVXSPEC_RETRY_BPF_H */

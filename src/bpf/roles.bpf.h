@@ -240,13 +240,15 @@ static __always_inline bool approach(u32 size, const struct avx_policy *policy)
 	return cpu < 0 || nr_avx_cpus == size;
 }
 
-/* There is AVX work on @cpu, which need not leave, and may be so many AVX cores. */
+/* There is AVX work on @cpu, and may be so many AVX cores. If it is this one it need not leave. */
 static void take_for_use(u32 cpu, u32 size, const struct avx_policy *policy)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
 
-	if (place && place->usable && nr_avx_cpus < size)
-		change_role(cpu, ROLE_AVX, role_cause(policy, ROLE_AVX, nr_avx_cpus, 1));
+	if (place && place->usable && nr_avx_cpus < size &&
+	    change_role(cpu, ROLE_AVX, role_cause(policy, ROLE_AVX, nr_avx_cpus, 1)) &&
+	    cpu != bpf_get_smp_processor_id())
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* Where nobody does AVX work any more, or waits for it, is no AVX core. */

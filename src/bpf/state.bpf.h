@@ -117,6 +117,8 @@ struct cpu_ctx {
 	s32 sent_to;
 	/* Who went on beside a busy sibling when its turn ended the last time. */
 	u64 shares;
+	/* How often what runs here was asked again to leave. */
+	u32 retries;
 	/* Who is to be queued elsewhere since this CPU is released, if it may move. */
 	u64 released;
 	/* Who was sent here from elsewhere, and when; and for how long it was on its way,
@@ -359,16 +361,26 @@ static __always_inline bool may_use_any_cpu(const struct task_struct *p)
 	return p->nr_cpus_allowed >= nr_cpu_ids;
 }
 
-/* It may use a part of the machine, and has a choice there: where CPUs are no AVX cores. */
-static __always_inline bool is_confined(const struct task_struct *p)
+/* It may use one core at most, of several: there cannot be both AVX cores and others. */
+static bool has_no_choice(const struct task_struct *p)
 {
-	return p->nr_cpus_allowed < nr_usable_cpus && p->nr_cpus_allowed > cpus_per_core;
+	const struct avx_topology *place;
+	u32 first;
+
+	if (p->nr_cpus_allowed > cpus_per_core || may_use_any_cpu(p))
+		return false;
+	if (is_pinned(p))
+		return true;
+	first = bpf_cpumask_first(p->cpus_ptr);
+	place = bpf_map_lookup_elem(&topology, &first);
+	return place && place->sibling != first &&
+	       bpf_cpumask_test_cpu(place->sibling, p->cpus_ptr);
 }
 
-/* It may use one core at most, of several. */
-static __always_inline bool has_no_choice(const struct task_struct *p)
+/* It may use a part of the machine, which is more than that. */
+static bool is_confined(const struct task_struct *p)
 {
-	return p->nr_cpus_allowed <= cpus_per_core && !may_use_any_cpu(p);
+	return p->nr_cpus_allowed < nr_usable_cpus && !has_no_choice(p);
 }
 
 /*

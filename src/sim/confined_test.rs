@@ -216,6 +216,35 @@ fn who_may_use_one_core_alone_asks_for_no_avx_core() {
     assert_eq!(avx_cores(&engine, 0xffff), 0);
 }
 
+/// However many wait where an AVX core is, others would be of no use to them.
+#[test]
+fn who_may_use_one_core_alone_is_no_reason_for_others() {
+    let settings = ["only-where-it-pays=off"];
+    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
+    spawn_on(&mut engine, 0xffff, server(30e3));
+    engine.run_for(SECOND).unwrap();
+    let core = (0..8).find(|core| engine.kernel().is_avx_core(*core)).unwrap();
+    for _ in 0..16 {
+        spawn_on(&mut engine, 0x101 << core, forever(&[Step::Work(Kind::Light512, 1e9)]));
+    }
+    engine.run_for(2 * SECOND).unwrap();
+    let nr = avx_cores(&engine, 0xffff);
+    assert!(nr <= 4, "{nr} AVX cores");
+}
+
+/// With as many CPUs of two cores they have.
+#[test]
+fn who_may_use_two_cores_has_an_avx_core_there() {
+    let settings = ["only-where-it-pays=off"];
+    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
+    for _ in 0..2 {
+        spawn_on(&mut engine, 0x3, server(30e3));
+    }
+    engine.run_for(SECOND).unwrap();
+    assert_eq!(avx_cores(&engine, 0x3), 1);
+    assert_eq!(avx_cores(&engine, 0xffff), 2, "with its sibling");
+}
+
 /// Nor do they keep what others needed for a while.
 #[test]
 fn who_may_use_one_cpu_alone_keeps_no_avx_core() {
