@@ -267,23 +267,6 @@ fn who_may_use_one_cpu_alone_keeps_no_avx_core() {
     assert_eq!(avx_cores(&engine, 0xffff), 2, "for the one that may use any");
 }
 
-/// CPUs that it may not use idle, and do not count: what it waits for costs nobody anything.
-#[test]
-fn who_is_confined_does_not_pay_for_cpus_that_it_may_not_use() {
-    let mut engine = machine(16, avx_tier_AVX_TIER_TRAP, &[]);
-    let busy = [Step::Work(Kind::Scalar, 500e3), Step::Work(Kind::Light512, 150e3), Step::Syscall];
-    for _ in 0..8 {
-        spawn_on(&mut engine, 0xf, forever(&busy));
-    }
-    engine.kernel_mut().follow();
-    let mut is_alone = false;
-    for _ in 0..50 {
-        engine.run_for(SECOND / 10).unwrap();
-        is_alone |= events_of(&mut engine).iter().any(|it| it.kind == avx_event_kind_EVENT_ALONE);
-    }
-    assert!(!is_alone);
-}
-
 /// There is nothing to choose for it, however much it does.
 #[test]
 fn who_may_use_one_cpu_alone_asks_for_no_avx_core() {
