@@ -88,6 +88,35 @@ fn in_place(engine: &Engine<Steady>, nr_cpus: u32) -> u64 {
     (0..nr_cpus).map(|cpu| engine.kernel().stats(cpu).in_place).sum()
 }
 
+/// Of which the CPUs `n` and `n + 8` are one.
+fn eight_cores_with_siblings() -> Engine<Steady> {
+    machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"])
+}
+
+/// So many for each core; `cpus` are those that they may use of the first one.
+fn servers_on_each(engine: &mut Engine<Steady>, cpus: u64, nr: usize) {
+    for core in 0..8 {
+        for _ in 0..nr {
+            spawn_on(engine, cpus << core, server(30e3));
+        }
+    }
+}
+
+/// AVX work on all CPUs for a second.
+fn burst(engine: &mut Engine<Steady>) -> Vec<Task> {
+    let wide = [Step::Work(Kind::Light512, 50e3), Step::Syscall];
+    let tasks = (0..8).map(|_| spawn_on(engine, 0xffff, forever(&wide))).collect();
+    engine.run_for(SECOND).unwrap();
+    tasks
+}
+
+/// They have a single CPU from now on, and are no demand.
+fn end_burst(engine: &mut Engine<Steady>, tasks: Vec<Task>) {
+    for task in tasks {
+        engine.allow(task, &mask(1 << 15));
+    }
+}
+
 /// The others idle, and are the first that come to mind otherwise.
 #[test]
 fn avx_cores_are_where_avx_work_may_go() {
@@ -154,19 +183,14 @@ fn each_set_of_cpus_with_avx_work_has_an_avx_core_of_its_own() {
 #[test]
 fn each_set_of_cpus_has_an_avx_core_of_its_own_where_cores_have_siblings() {
     let sets: [u64; 3] = [0x0303, 0x0c0c, 0x3030];
-    let settings = ["only-where-it-pays=off"];
-    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = eight_cores_with_siblings();
     for cpus in sets {
         for _ in 0..4 {
             spawn_on(&mut engine, cpus, server(3e3));
         }
     }
-    let burst = [Step::Work(Kind::Light512, 50e3), Step::Syscall];
-    let wide: Vec<Task> = (0..8).map(|_| spawn_on(&mut engine, 0xffff, forever(&burst))).collect();
-    engine.run_for(SECOND).unwrap();
-    for task in wide {
-        engine.allow(task, &mask(1 << 15));
-    }
+    let wide = burst(&mut engine);
+    end_burst(&mut engine, wide);
     let (before, changed) = (in_place(&engine, 15), role_changes(&engine, 16));
     for _ in 0..500 {
         engine.run_for(SECOND / 100).unwrap();
@@ -205,13 +229,8 @@ fn who_is_still_at_avx_work_gets_an_avx_core_again() {
 /// They have nothing to choose either, as pods with CPUs of their own have.
 #[test]
 fn who_may_use_one_core_alone_asks_for_no_avx_core() {
-    let settings = ["only-where-it-pays=off"];
-    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
-    for core in 0..8 {
-        for _ in 0..2 {
-            spawn_on(&mut engine, 0x101 << core, server(30e3));
-        }
-    }
+    let mut engine = eight_cores_with_siblings();
+    servers_on_each(&mut engine, 0x101, 2);
     engine.run_for(SECOND).unwrap();
     assert_eq!(avx_cores(&engine, 0xffff), 0);
 }
@@ -219,8 +238,7 @@ fn who_may_use_one_core_alone_asks_for_no_avx_core() {
 /// However many wait where an AVX core is, others would be of no use to them.
 #[test]
 fn who_may_use_one_core_alone_is_no_reason_for_others() {
-    let settings = ["only-where-it-pays=off"];
-    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = eight_cores_with_siblings();
     spawn_on(&mut engine, 0xffff, server(30e3));
     engine.run_for(SECOND).unwrap();
     let core = (0..8).find(|core| engine.kernel().is_avx_core(*core)).unwrap();
@@ -235,8 +253,7 @@ fn who_may_use_one_core_alone_is_no_reason_for_others() {
 /// With as many CPUs of two cores they have.
 #[test]
 fn who_may_use_two_cores_has_an_avx_core_there() {
-    let settings = ["only-where-it-pays=off"];
-    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = eight_cores_with_siblings();
     for _ in 0..2 {
         spawn_on(&mut engine, 0x3, server(30e3));
     }
@@ -248,18 +265,11 @@ fn who_may_use_two_cores_has_an_avx_core_there() {
 /// Nor do they keep what others needed for a while.
 #[test]
 fn who_may_use_one_cpu_alone_keeps_no_avx_core() {
-    let settings = ["only-where-it-pays=off"];
-    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
-    for cpu in 0..8 {
-        spawn_on(&mut engine, 1 << cpu, server(30e3));
-    }
-    let burst = [Step::Work(Kind::Light512, 50e3), Step::Syscall];
-    let wide: Vec<Task> = (0..8).map(|_| spawn_on(&mut engine, 0xffff, forever(&burst))).collect();
-    engine.run_for(SECOND).unwrap();
+    let mut engine = eight_cores_with_siblings();
+    servers_on_each(&mut engine, 0x1, 1);
+    let wide = burst(&mut engine);
     assert!(avx_cores(&engine, 0xffff) > 4);
-    for task in wide {
-        engine.allow(task, &mask(1 << 15));
-    }
+    end_burst(&mut engine, wide);
     engine.run_for(10 * SECOND).unwrap();
     assert_eq!(avx_cores(&engine, 0xffff), 0);
     spawn_on(&mut engine, 0xffff, server(30e3));
@@ -270,11 +280,8 @@ fn who_may_use_one_cpu_alone_keeps_no_avx_core() {
 /// There is nothing to choose for it, however much it does.
 #[test]
 fn who_may_use_one_cpu_alone_asks_for_no_avx_core() {
-    let settings = ["only-where-it-pays=off"];
-    let mut engine = machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &settings);
-    for cpu in 0..8 {
-        spawn_on(&mut engine, 1 << cpu, server(30e3));
-    }
+    let mut engine = eight_cores_with_siblings();
+    servers_on_each(&mut engine, 0x1, 1);
     engine.run_for(SECOND).unwrap();
     assert_eq!(avx_cores(&engine, 0xffff), 0);
 }
