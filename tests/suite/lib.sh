@@ -124,6 +124,12 @@ is_avx() {
 	scx_avxspec explain "$1" | grep -q "thread $1 is avx"
 }
 
+# now: the hundredths of a second since the boot are in $now, and no other process was needed.
+now() {
+	read -r now _ </proc/uptime
+	now=${now%.*}${now#*.}
+}
+
 # cpu_ns PID: the time that the kernel says the process has run.
 cpu_ns() {
 	awk '/^se.sum_exec_runtime/ { printf "%.0f\n", $3 * 1e6 }' "/proc/$1/sched"

@@ -136,23 +136,31 @@ fn ejected_by_sysrq() -> Result<()> {
     Ok(())
 }
 
-/// It says that it goes to sleep, as whoever writes to a pipe does, and goes on for ever.
+/// It says that it goes to sleep, as whoever writes to a pipe does, and goes on for a while. Each
+/// notes for itself when it was there, for whoever else comes to that CPU in the wrong moment may
+/// have to wait there until then, and so may who runs this.
 fn woken() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(3), Flavour::Stock)?
         .package("util-linux")
         .command(&script(
             "start_scheduler
              mkfifo /tmp/pipe
-             sh -c 'read line </tmp/pipe; echo $line >/tmp/read' & reader=$!
-             chrt -f 50 sh -c 'exec 3>/tmp/pipe; sleep 2; echo line >&3; while :; do :; done' &
-             waker=$!
-             is_read() { [ -s /tmp/read ]; }
-             wait_until 15 is_read || fail \"it waits: $(grep State /proc/$reader/status)\"
-             kill $waker
-             stop_scheduler",
+             (read line </tmp/pipe; now; echo $now >/tmp/read) & reader=$!
+             (exec 3>/tmp/pipe
+              sleep 2; now; end=$((now + 1000))
+              echo line >&3
+              until now; [ $now -ge $end ]; do :; done
+              echo $end >/tmp/ended) & waker=$!
+             chrt -f -p 50 $waker || fail cannot give it realtime priority
+             wait $reader $waker
+             stop_scheduler
+             cat /tmp/read /tmp/ended",
         ))
         .boot()?;
-    outcome.all_succeeded()
+    let output = outcome.stdout(0)?;
+    let at: Vec<u64> = output.lines().map(str::parse).collect::<Result<_, _>>()?;
+    ensure!(at.len() == 2 && at[0] < at[1], "who was woken ran at {at:?}");
+    Ok(())
 }
 
 /// A realtime task wakes on the CPU of another one, which may leave it as soon as there is no more
