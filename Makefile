@@ -109,6 +109,7 @@ test-kernels: dependencies requirements
 	for kernel in $(KERNELS); do \
 		RIG_KERNEL=$$kernel cargo test --release --locked --test rig -- hiding:: || exit 1; \
 	done
+	RIG_KERNEL=newest cargo test --release --locked --test rig -- recovery::
 
 figures:
 	$(RIG) figures

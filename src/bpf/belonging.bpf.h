@@ -148,11 +148,14 @@ __noinline bool leaves_for_idle_core(struct task_struct *p __arg_trusted, s32 cp
 	return true;
 }
 
-/* Past the queues. */
+/*
+ * Past the queues. If the CPU has something else to do after all, the kernel asks anew where to
+ * queue @p (since Linux 7.1).
+ */
 static __always_inline void go_to(struct task_struct *p, s32 idle_cpu, bool is_avx, u64 enq_flags)
 {
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle_cpu, turn_of(is_avx, AVX_SLICE_MAX_NS),
-			   enq_flags);
+			   enq_flags | SCX_ENQ_IMMED);
 }
 
 /* If not the verifier knows, and nothing remains of what follows. */

@@ -131,7 +131,7 @@ static s32 select_by_role(struct task_struct *p, s32 prev_cpu, u64 *slice)
 	return cpu;
 }
 
-/* A waking task that may move goes straight to an idle CPU, past the queues. */
+/* A waking task that may move goes straight to an idle CPU, as by go_to(). */
 s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
@@ -155,7 +155,7 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	}
 
 	if (slice) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, 0);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, SCX_ENQ_IMMED);
 		stat_add(direct, 1);
 	}
 
