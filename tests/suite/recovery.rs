@@ -144,8 +144,8 @@ fn ejected_by_sysrq() -> Result<()> {
 }
 
 /// It says that it goes to sleep, as whoever writes to a pipe does, and goes on for a while. Each
-/// notes for itself when it was there, for whoever else comes to that CPU in the wrong moment may
-/// have to wait there until then, and so may who runs this.
+/// of the two notes for itself when it was there: anybody else, and the script as well, may have
+/// come to that CPU in the wrong moment, and wait there until then.
 fn woken() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(3), Flavour::Stock)?
         .package("util-linux")
@@ -170,8 +170,8 @@ fn woken() -> Result<()> {
     Ok(())
 }
 
-/// It often wakes up where a CPU that idled was to run somebody else. Since Linux 7.1 who was sent
-/// there is sent on, which the kernel counts.
+/// A realtime task often wakes up on a CPU that idled, and to which somebody else was just sent.
+/// Since Linux 7.1 that one is sent on, which the kernel counts.
 fn come_and_go() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(3), Flavour::Stock)?
         .package("util-linux")
@@ -229,9 +229,9 @@ fn preempted() -> Result<()> {
     Ok(())
 }
 
-/// A realtime task that takes all of a CPU starves a task confined to it. The scheduler can do nothing
-/// about it and is blamed by the kernel's watchdog, which must end in the default scheduler, whose fair
-/// server then serves the starving task. Newer kernels have such a server for it as well.
+/// A realtime task that takes all of a CPU starves a task confined to it. The scheduler can do
+/// nothing about it and is blamed by the kernel's watchdog, which must end in the default
+/// scheduler, whose fair server then serves the starving task. Newer kernels serve it at once.
 fn stalled() -> Result<()> {
     let has_server = !Variant::chosen()?.has_usual_source();
     let end = if has_server {
