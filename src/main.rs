@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, value_parser};
 use scx_utils::build_id;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
@@ -98,8 +98,9 @@ struct Opts {
     version: bool,
 
     /// Length of the debug dump that the kernel writes when it ejects the scheduler; 0 means the
-    /// kernel's default.
+    /// kernel's default, and 16 MiB are the most.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(value_parser = value_parser!(u32).range(..=16 << 20))]
     exit_dump_len: u32,
 
     /// Schedule AVX work also where it hardly lowers the clock.
@@ -150,7 +151,7 @@ enum Command {
     },
     /// Watch a scheduler that already runs, on one screen.
     Top {
-        /// How often to look.
+        /// How often to look, 0.25 to 60.
         #[arg(long, value_name = "SECONDS", value_parser = parse_interval, default_value = "1")]
         interval: Duration,
     },
@@ -269,6 +270,13 @@ mod tests {
         let known = asked.map(|it| format!("+{}", String::from_utf8(it.stdout).unwrap().trim()));
         let start = env!("CARGO_PKG_VERSION").to_owned() + &known.unwrap_or_default();
         assert!(version().starts_with(&start), "{} is not {start}", version());
+    }
+
+    #[test]
+    fn a_dump_has_room_in_memory() {
+        let asked = |bytes: &str| Opts::try_parse_from([NAME, "--exit-dump-len", bytes]);
+        assert_eq!(asked("16777216").unwrap().exit_dump_len, 16 << 20);
+        assert!(asked("16777217").is_err());
     }
 
     /// The defaults of flags are no wish.

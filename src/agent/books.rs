@@ -135,7 +135,7 @@ fn of_thread<T: Plain>(map: &impl MapCore, thread: i32) -> Result<Option<T>> {
 /// That of its process, unless the thread is gone, or `/proc` hides others' (`hidepid`).
 fn first_thread_of(thread: i32) -> Result<Option<i32>> {
     let status = match fs::read_to_string(format!("/proc/{thread}/status")) {
-        Err(error) if is_gone(&error) => return Ok(None),
+        Err(error) if is_gone(&error) || is_hidden(&error) => return Ok(None),
         other => other.with_context(|| format!("cannot look at thread {thread}"))?,
     };
     let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
@@ -146,6 +146,11 @@ fn first_thread_of(thread: i32) -> Result<Option<i32>> {
 /// Before the directory of a thread is opened, or afterwards.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
+}
+
+/// By `hidepid=1`; with 2 it seems to be gone.
+fn is_hidden(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 fn open_thread(thread: i32) -> io::Result<OwnedFd> {

@@ -69,7 +69,8 @@ fn print(says: UserExitInfo) -> Result<()> {
 }
 
 /// The kernel prints the names of threads as they are, which may be any bytes, and cuts what is too
-/// long. `UserExitInfo` wants text, and panics.
+/// long. `UserExitInfo` wants text, and panics; what it tells comes to root's terminal, which obeys
+/// characters that nobody sees.
 ///
 /// # Safety
 ///
@@ -79,13 +80,20 @@ unsafe fn make_text(words: *mut c_char) {
         return;
     }
     // SAFETY: that is what the caller says.
-    let mut left = unsafe {
+    let bytes = unsafe {
         let length = CStr::from_ptr(words).count_bytes();
         slice::from_raw_parts_mut(words.cast::<u8>(), length)
     };
+    let mut left = &mut bytes[..];
     while let Err(error) = str::from_utf8(left) {
         left = &mut left[error.valid_up_to()..];
         left[0] = b'?';
+    }
+    let is_obeyed = |(_, it): &(usize, char)| it.is_control() && !['\n', '\t'].contains(it);
+    let text = str::from_utf8(bytes).unwrap_or_default();
+    let obeyed: Vec<_> = text.char_indices().filter(is_obeyed).collect();
+    for (at, it) in obeyed {
+        bytes[at..at + it.len_utf8()].fill(b'?');
     }
 }
 
@@ -108,6 +116,10 @@ mod tests {
         assert_eq!(as_text(b"\xff\xfemine[7]\xc3"), "??mine[7]?");
         // Cut within a character, with others behind it.
         assert_eq!(as_text(b"a\xe2\x82 b\xe2\x82\xac"), "a?? b\u{20ac}");
+        // A terminal shows these, and obeys those.
+        assert_eq!(as_text(b"a\tb\n"), "a\tb\n");
+        assert_eq!(as_text(b"\x1b[2J\x07\r\x7f"), "?[2J???");
+        assert_eq!(as_text("\u{9b}2Jä".as_bytes()), "??2Jä");
         // SAFETY: nothing is there to be used.
         unsafe { make_text(std::ptr::null_mut()) };
     }

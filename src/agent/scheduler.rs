@@ -220,10 +220,9 @@ impl<'a> Scheduler<'a> {
     }
 
     fn why_nothing_can_be_hidden(&self) -> Result<Option<Ended>> {
-        let hides = self.means.tier.kind() == intf::avx_tier_AVX_TIER_TRAP;
         Ok(if self.variables()?.hiding == intf::avx_hiding_HIDING_REFUSED {
             Some(Ended::CannotHide)
-        } else if hides && has_openzfs(Path::new("/")) {
+        } else if self.means.tier.hides() && has_openzfs(Path::new("/")) {
             Some(Ended::MustNotHide)
         } else {
             None

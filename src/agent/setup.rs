@@ -2,11 +2,13 @@
 //! What the BPF programs are told before they run, and what holds for as long as they do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::mem::size_of;
 
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::stat::{Mode, umask};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{NR_CPU_IDS, compat};
 use tracing::{debug, warn};
@@ -34,6 +36,17 @@ pub struct LoadOpts {
     pub libbpf: LibbpfOpts,
 }
 
+impl LoadOpts {
+    /// For libbpf would be told of no option at all where one of them cannot be.
+    pub fn check(&self) -> Result<()> {
+        if let Some(file) = &self.libbpf.kconfig {
+            let cannot = || format!("--kconfig takes a file of text, and {file} cannot be read");
+            fs::read_to_string(file).with_context(cannot)?;
+        }
+        Ok(())
+    }
+}
+
 /// By what it finds out about AVX work, and about clocks.
 pub struct Means {
     pub tier: Tier,
@@ -51,6 +64,12 @@ pub fn raise_open_files() {
     if let Err(error) = raised {
         warn!("cannot raise the number of files that may be open: {error}");
     }
+}
+
+/// The sockets are root's, whatever the umask is that this was started with.
+pub fn keep_others_from_writing() {
+    let others = Mode::S_IWGRP | Mode::S_IWOTH;
+    umask(umask(others) | others);
 }
 
 /// What must be settled between opening and loading. It holds while the scheduler runs: a restart

@@ -136,9 +136,11 @@ impl Metrics {
         if is_known { (100.0 * self.run_ns as f64 / available).min(100.0) } else { 0.0 }
     }
 
-    /// How much of the time that tasks ran AVX tasks did, in percent.
+    /// How much of the time that tasks ran AVX tasks did, in percent. The kernel knows the one in
+    /// ticks, and the other is known better.
     fn avx_percent(&self) -> f64 {
-        if self.run_ns > 0 { 100.0 * self.avx_ns as f64 / self.run_ns as f64 } else { 0.0 }
+        let is_known = self.run_ns > 0;
+        if is_known { (100.0 * self.avx_ns as f64 / self.run_ns as f64).min(100.0) } else { 0.0 }
     }
 
     fn format<W: Write>(&self, out: &mut W) -> io::Result<()> {
@@ -368,5 +370,11 @@ mod tests {
         assert_eq!(Metrics::default().busy_percent(), 0.0);
         let tick = Metrics { interval_ns: 1_000_000, run_ns: 10_000_000, ..after(0, 0) };
         assert_eq!(tick.busy_percent(), 0.0);
+    }
+
+    #[test]
+    fn avx_work_is_not_more_than_all_of_it() {
+        let of = |run_ns, avx_ns| Metrics { run_ns, avx_ns, ..after(1, 0) }.avx_percent();
+        assert_eq!((of(90, 45), of(90, 100), of(0, 10)), (50.0, 100.0, 0.0));
     }
 }

@@ -488,6 +488,7 @@ struct task_ctx {
 	u64 queued_at;	   /* since when it waits, or waited the last time */
 	bool overdue;	   /* queued at the longest wait */
 	u64 quiet_until;   /* hidden while its C library starts, 0 afterwards */
+	u64 program;	   /* which one it is in, by the kernel's count of them */
 	bool hidden;	   /* AVX-512 is hidden from it, as far as we asked */
 	bool hinted;	   /* an AVX task because it says so, and for as long */
 	struct avx_habit habit;

@@ -88,8 +88,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init_task, struct task_struct *p,
 			     struct scx_init_task_args *args)
 {
-	if (!make_storage(&tasks, p))
+	struct task_ctx *tctx = make_storage(&tasks, p);
+
+	if (!tctx)
 		return -ENOMEM;
+	tctx->program = p->self_exec_id;
 	return classifies() ? init_process(p, args->fork) : 0;
 }
 
@@ -522,6 +525,7 @@ static void look_at(struct task_struct *p)
 
 	if (!tctx || !cctx)
 		return;
+	find_program(p, tctx);
 	at = moment_of_tick(p, cctx);
 	if (compensates)
 		look_back(p, cctx, &at);

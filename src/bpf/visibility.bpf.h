@@ -453,26 +453,23 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 	return 1;
 }
 
-/* Another program: whatever was known of the process was true of the one before. */
-SEC("?tp_btf/sched_process_exec")
-int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
+/*
+ * @p, which runs here, began another program: whatever was known of it and of @process was
+ * true of the one before.
+ */
+static void begin_program(struct task_struct *p, struct task_ctx *tctx, struct avx_process *process,
+			  const struct avx_policy *policy)
 {
-	const struct avx_policy *policy = current_policy();
-	struct task_ctx *tctx = lookup_task(p);
-	struct avx_process *process;
-	struct cpu_ctx *cctx;
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
 	struct avx_moment at;
 
-	process = tctx && policy ? make_storage(&processes, p) : NULL;
-	if (!process)
-		return 0;
-	cctx = lookup_cpu(bpf_get_smp_processor_id());
 	if (cctx && tctx->habit.class == CLASS_AVX) {
 		at = moment_of(p, cctx);
 		end_phase(p, tctx, policy, BOUNDARY_SYSCALL, &at);
 		runs_as(p, tctx, cctx, false, at.now);
 	}
 	*process = (struct avx_process){};
+	tctx->program = p->self_exec_id;
 	tctx->habit = (struct avx_habit){};
 	tctx->phase = (struct avx_phase){};
 	/* The kernel has let go of both, but the task may have been switched since. */
@@ -482,9 +479,39 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 	tctx->quiet_until = 0;
 	tctx->ended_at = 0;
 	tctx->evidence = EVIDENCE_OPEN;
+}
+
+SEC("?tp_btf/sched_process_exec")
+int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
+{
+	const struct avx_policy *policy = current_policy();
+	struct task_ctx *tctx = lookup_task(p);
+	struct avx_process *process;
+
+	process = tctx && policy ? make_storage(&processes, p) : NULL;
+	if (!process)
+		return 0;
+	begin_program(p, tctx, process, policy);
 	bpf_task_storage_delete(&hints, p);
 	look_for_name(p, process, policy);
 	return 0;
+}
+
+/*
+ * Where a task may be preempted within a tracepoint, as in 7.3, it may be within avxspec_exec,
+ * and then the kernel does not call that for whoever begins a program on the same CPU: @p,
+ * which runs here, may be one of them.
+ */
+static void find_program(struct task_struct *p, struct task_ctx *tctx)
+{
+	const struct avx_policy *policy = current_policy();
+	struct avx_process *process;
+
+	if (tctx->program == p->self_exec_id)
+		return;
+	process = lookup_process(p);
+	if (process && policy)
+		begin_program(p, tctx, process, policy);
 }
 
 /*

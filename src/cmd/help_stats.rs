@@ -3,10 +3,13 @@
 
 use anyhow::{Context, Result};
 
+use super::print;
 use crate::agent::stats;
 
 pub fn run() -> Result<()> {
+    let mut text = Vec::new();
     stats::server_data()
-        .describe_meta(&mut std::io::stdout(), None)
-        .context("cannot describe the statistics")
+        .describe_meta(&mut text, None)
+        .context("cannot describe the statistics")?;
+    print(&String::from_utf8(text)?)
 }

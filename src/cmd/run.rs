@@ -16,9 +16,9 @@ use crate::agent::counters::Source;
 use crate::agent::events::hub::Hub;
 use crate::agent::metrics::{self, Listen};
 use crate::agent::policy::history::History;
-use crate::agent::preflight::{Groups, Machine, Tier};
+use crate::agent::preflight::{Groups, Machine, Tier, has_openzfs};
 use crate::agent::scheduler::{Ended, Scheduler};
-use crate::agent::setup::{LoadOpts, Means, raise_open_files};
+use crate::agent::setup::{LoadOpts, Means, keep_others_from_writing, raise_open_files};
 use crate::agent::{service, stats, topology};
 
 pub fn run(
@@ -28,18 +28,19 @@ pub fn run(
     opts: &LoadOpts,
     mut history: History,
 ) -> Result<()> {
+    opts.check()?;
     raise_open_files();
+    keep_others_from_writing();
     let mut machine = Machine::look(Path::new("/"));
     machine.check()?;
     let clocks = machine.clocks();
     let cpu = topology::first_cpu()?;
     let source = Source::find(&opts.clock_counters, machine.countable(), cpu)?;
-    let choose = |wanted, machine: &Machine| {
-        let tier = Tier::choose(wanted, opts.forced, machine, source.counts_licences())?;
-        info!("tier {}: {}", tier.name(), tier.why);
-        anyhow::Ok(tier)
+    let counts_licences = source.counts_licences();
+    let choose = |machine: &Machine| {
+        Tier::choose(opts.tier, opts.forced, machine, counts_licences).inspect(Tier::tell)
     };
-    let mut tier = choose(opts.tier, &machine)?;
+    let mut tier = choose(&machine)?;
     if let Some(says) = Groups::look(Path::new("/")).in_vain() {
         warn!("{says}");
     }
@@ -58,6 +59,13 @@ pub fn run(
     // is no news to anybody.
     let mut untold = None;
     loop {
+        // It may have come since anybody looked, and would crash as soon as something is hidden.
+        if tier.hides() && has_openzfs(Path::new("/")) {
+            machine = machine.with_openzfs();
+            // It had what was asked for until now, and somebody else took that away.
+            tier = Tier::best(opts.forced || opts.tier.is_some(), &machine, counts_licences);
+            tier.tell();
+        }
         let mut open_object = MaybeUninit::uninit();
         let hides_cpuid = machine.is_intel();
         let means = Means { tier, clocks, source: source.clone(), hides_cpuid };
@@ -74,18 +82,15 @@ pub fn run(
             break;
         };
         service::restarts(why);
-        let changed = match ended {
-            Ended::CannotHide => Some((opts.tier, machine.that_refuses_to_hide())),
-            // It had what was asked for until now, and somebody else took that away.
-            Ended::MustNotHide => Some((None, machine.with_openzfs())),
-            Ended::Stopped | Ended::Restart => None,
-        };
-        if let Some((wanted, changed)) = changed {
-            warn!("{why}, starting again in another tier");
-            machine = changed;
-            tier = choose(wanted, &machine)?;
-        } else {
-            info!("{why}, starting again");
+        match ended {
+            Ended::CannotHide | Ended::MustNotHide => {
+                warn!("{why}, starting again in another tier");
+            }
+            Ended::Stopped | Ended::Restart => info!("{why}, starting again"),
+        }
+        if let Ended::CannotHide = ended {
+            machine = machine.that_refuses_to_hide();
+            tier = choose(&machine)?;
         }
         exporter.restarted();
         untold.get_or_insert(why);

@@ -339,6 +339,31 @@ fn who_had_realtime_priority_begins_anew() {
     }
 }
 
+/// The kernel has let go of it as well, and need not tell of another program.
+#[test]
+fn who_began_another_program_begins_anew() {
+    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off", "return=syscall"];
+    for told in [true, false] {
+        let mut engine = machine(1, avx_tier_AVX_TIER_TRAP, &turns);
+        let task = engine.spawn(Box::new(Alternates(0)), 100);
+        for round in 0..20 {
+            let in_phase = round % 2 == 1;
+            let is_found = (0..100_000).any(|_| {
+                engine.run_for(MS / 50).unwrap();
+                engine.kernel().is_hidden_from(task) != in_phase
+            });
+            assert!(is_found, "in a phase: {in_phase} at no time");
+            let before = engine.kernel().stats(0).wide_faults;
+            engine.kernel_mut().exec(0, told);
+            assert!(!engine.kernel().is_hidden_from(task));
+            engine.run_for(10 * MS).unwrap();
+            let new = engine.kernel().stats(0).wide_faults - before;
+            assert!(new >= 3, "{new} faults, in a phase: {in_phase}, told of it: {told}");
+            engine.kernel().audit().unwrap();
+        }
+    }
+}
+
 /// It is AVX work that no longer is the scheduler's, and then nothing at all.
 #[test]
 fn who_sleeps_with_realtime_priority_runs_no_avx_work() {

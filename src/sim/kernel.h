@@ -149,6 +149,7 @@ void sim_tick(u32 cpu, u32 by, const u8 *code);
 void sim_set_counts(u32 cpu, const u64 *counts);
 void sim_fault(u32 cpu, const u8 *code);
 void sim_syscall(u32 cpu);
+void sim_exec(u32 cpu, bool told);
 /* What runs on @cpu says what its work is: enum avx_hint_value. */
 void sim_hint(u32 cpu, u64 hint);
 void sim_end_hint(u32 cpu);

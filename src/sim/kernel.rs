@@ -109,6 +109,8 @@ mod native {
         pub fn sim_set_counts(cpu: u32, counts: *const [u64; 3]);
         pub fn sim_fault(cpu: u32, code: *const u8);
         pub fn sim_syscall(cpu: u32);
+        #[cfg(test)]
+        pub fn sim_exec(cpu: u32, told: bool);
         pub fn sim_hint(cpu: u32, hint: u64);
         pub fn sim_end_hint(cpu: u32);
         pub fn sim_take_cpu(cpu: u32);
@@ -392,6 +394,13 @@ impl Kernel {
     pub fn syscall(&mut self, cpu: u32) {
         // SAFETY: see above.
         unsafe { native::sim_syscall(cpu) }
+    }
+
+    /// What runs on the CPU begins another program, of which the scheduler is told or not.
+    #[cfg(test)]
+    pub fn exec(&mut self, cpu: u32, told: bool) {
+        // SAFETY: see above.
+        unsafe { native::sim_exec(cpu, told) }
     }
 
     pub fn hint(&mut self, cpu: u32, hint: u64) {

@@ -10,6 +10,7 @@
 
 int avxspec_hidden_used(struct pt_regs *regs, u32 hidden, int trapnr);
 int avxspec_syscall_done(struct pt_regs *regs);
+int avxspec_exec(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm);
 
 u32 bpf_task_hide_xfeatures(struct task_struct *p, u32 what)
 {
@@ -102,4 +103,19 @@ void sim_syscall(u32 cpu)
 	/* Here, and nowhere else, hiding takes effect. */
 	if (curr->wants_hidden)
 		curr->is_hidden = true;
+}
+
+/* What runs on @cpu begins another program, of which the scheduler is @told or not. */
+void sim_exec(u32 cpu, bool told)
+{
+	struct sim_task *curr = sim_cpus[cpu].curr;
+
+	if (!curr)
+		return;
+	sim_this_cpu = cpu;
+	sim_account(cpu);
+	curr->t.self_exec_id++;
+	sim_let_go(curr);
+	if (told)
+		avxspec_exec(&curr->t, curr->t.pid, NULL);
 }

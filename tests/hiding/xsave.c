@@ -154,9 +154,9 @@ static PLAIN uint64_t save_hidden_restore_visible(int compacted, long mode)
 }
 
 /*
- * Masks and zmm16-31 were dead when the system call returned, by the ABI. Who
- * relies on them nevertheless, and saves them himself, finds them lost: zero if
- * the image is compacted, else what the image held before.
+ * Masks and zmm16-31 are dead, by the ABI, when a function returns that made a system
+ * call. Who makes one of his own, relies on them nevertheless and saves them himself
+ * finds them lost: zero if the image is compacted, else what the image held before.
  */
 static void images_saved_while_hidden(int compacted)
 {

@@ -101,12 +101,14 @@ fn refused_in_one_sentence() -> Result<()> {
         .command(&script("is_enabled; echo $?; pidof scx_avxspec | wc -w"))
         .command("scx_avxspec --set worthwhile=2")
         .command("su nobody -s /bin/sh -c 'scx_avxspec --monitor 1'")
+        .command("scx_avxspec --kconfig /nowhere")
         .boot()?;
     is_one_sentence(&outcome.commands[0], &["root", "sudo"])?;
     is_one_sentence(&outcome.commands[1], &["sched_ext", "CONFIG_SCHED_CLASS_EXT"])?;
     is_one_sentence(&outcome.commands[2], &["avxspec", "already loaded"])?;
     is_one_sentence(&outcome.commands[4], &["worthwhile", "\"2\"", "0s to 100ms"])?;
     is_one_sentence(&outcome.commands[5], &["root", "/run/scx/root/stats", "sudo"])?;
+    is_one_sentence(&outcome.commands[6], &["--kconfig", "/nowhere", "No such file"])?;
     ensure_eq!(outcome.commands[3].stdout, "0\n1\n", "the first one goes on");
     Ok(())
 }

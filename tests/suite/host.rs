@@ -288,7 +288,12 @@ fn each_line_of_code_that_a_series_adds_is_counted_once() -> Result<()> {
 
 /// As `head` does.
 fn who_stops_reading_is_told_of_no_failure() -> Result<()> {
-    for command in [&["policy", "show", "--default"][..], &["--help-metrics"]] {
+    for command in [
+        &["policy", "show", "--default"][..],
+        &["--help-metrics"],
+        &["--help-policy"],
+        &["--help-stats"],
+    ] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_scx_avxspec"))
             .args(command)
             .stdout(Stdio::piped())

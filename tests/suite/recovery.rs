@@ -86,7 +86,7 @@ fn ejected_by_an_error() -> Result<()> {
              start_scheduler
              busy_loops 4
              # The kernel's dump tells of it, by a name that is no text.
-             taskset 2 sh -c 'printf \"\\377\\376named\" >/proc/$$/comm; while :; do :; done' &
+             taskset 2 sh -c 'printf \"\\377\\033named\" >/proc/$$/comm; while :; do :; done' &
              pinned=$!
              all_progress $loops $pinned
              hostname other

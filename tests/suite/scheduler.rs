@@ -172,7 +172,14 @@ fn check_tells_without_rights() -> Result<()> {
 fn reports_statistics() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .command(&script(
-            "start_scheduler --stats 1
+            "umask 0
+             start_scheduler --stats 1
+             for it in / /stats; do
+                 case $(stat -c %A /run/scx/root$it) in
+                 ?????-??-?) ;;
+                 *) fail \"others may write to $it: $(ls -ld /run/scx/root$it)\" ;;
+                 esac
+             done
              busy_loops 4
              scx_avxspec --monitor 1 >/tmp/monitor.out 2>&1 & monitor=$!
              reported() { [ $(grep -c '% of 2 CPUs busy' /tmp/$1.out) -ge 3 ]; }

@@ -48,6 +48,18 @@ fn systemd_starts_it_again() -> Result<()> {
              ls -d /run/scx/root/stats
              mkdir /run/scx/other
 
+             # /proc hides others' processes from the agent, which may do little.
+             inside su nobody -s /bin/sh -c 'exec sleep 1234' & launched=$!
+             is_there() { hidden=$(inside pgrep -x -f 'sleep 1234'); }
+             wait_until 30 is_there || fail nobody sleeps
+             inside mount -o remount,hidepid=1,gid=54321 /proc
+             inside setpriv --bounding-set=-all --inh-caps=-all cat /proc/$hidden/status &&
+                 fail /proc hides nothing
+             scx_avxspec explain $hidden >&2 || show_and_fail no word of who is hidden
+             inside mount -o remount,hidepid=0,gid=0 /proc
+             inside kill $hidden
+             wait $launched
+
              first=$(main_process)
              set_cpu 2 0
              wait_until 60 is_loaded_anew || show_and_fail not loaded anew

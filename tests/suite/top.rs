@@ -80,6 +80,10 @@ fn it_shows_what_is_so() -> Result<()> {
                    'echo ended=$?; stty -g >/tmp/later' Enter
              await 'AVX cores: 1 of 3'
              is_coloured && fail colours where none are wanted
+             # The first half of a key, of which the other never comes.
+             tmux send-keys -t it -H 1b 5b
+             scx_avxspec policy set avx-cpus=2 >&2
+             await 'policy 2 is in force: avx-cpus=2'
              kill -TERM $(cat /tmp/top)
              await '^ended=0$'
              await_prompt

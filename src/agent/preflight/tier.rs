@@ -3,6 +3,7 @@
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
+use tracing::info;
 
 use super::machine::Machine;
 use crate::bpf::intf::{
@@ -52,6 +53,15 @@ impl Tier {
             Name::Hints => avx_tier_AVX_TIER_HINTS,
             Name::Observe => avx_tier_AVX_TIER_OBSERVE,
         }
+    }
+
+    /// Something is hidden from tasks.
+    pub fn hides(self) -> bool {
+        self.name == Name::Trap
+    }
+
+    pub fn tell(&self) {
+        info!("tier {}: {}", self.name(), self.why);
     }
 
     /// What would make it a better one, if anything does.

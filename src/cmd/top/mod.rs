@@ -15,7 +15,7 @@ use std::process::exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use crossbeam::channel::{Receiver, Sender, bounded};
@@ -23,7 +23,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::KeyModifiers;
-use ratatui::crossterm::event::{self, Event as Input, KeyCode, KeyEvent, KeyEventKind};
+use ratatui::crossterm::event::{self, Event as Input, KeyCode};
 use ratatui::widgets::Paragraph;
 
 use self::state::{Page, State};
@@ -35,7 +35,7 @@ use crate::agent::policy::history::{Change, What};
 use crate::agent::policy::named::NAMED;
 use crate::agent::status::Status;
 
-/// How soon a key is noticed.
+/// How soon a signal is noticed, and a key that asks for another interval.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 
 /// How long nobody asks again after the scheduler went.
@@ -50,6 +50,7 @@ const NEWS: usize = 1000;
 enum News {
     Status(Result<Box<Status>, String>),
     Event(Event),
+    Input(io::Result<Input>),
     /// What became of a wish.
     Said(String),
 }
@@ -71,14 +72,16 @@ pub fn run(interval: Duration) -> Result<()> {
     let state = State::new(interval);
     let every_ms = Arc::new(AtomicU64::new(millis(state.interval)));
     let (bring, news) = bounded(NEWS);
-    let (asker, every, wisher) = (bring.clone(), every_ms.clone(), bring.clone());
+    let (asker, every, reader, wisher) =
+        (bring.clone(), every_ms.clone(), bring.clone(), bring.clone());
     start("terminal", || exit_with(io::stdin()))?;
     start("status", move || ask_for_ever(&asker, &every))?;
     start("events", move || follow_for_ever(&bring))?;
 
     // Whatever ends this, a panic as well, gives the terminal back as it was.
     let mut terminal = ratatui::try_init().context("cannot take over the terminal")?;
-    let result = show(&mut terminal, state, (&news, &wisher), &every_ms, &shutdown);
+    let result = start("keys", move || read_for_ever(&reader))
+        .and_then(|()| show(&mut terminal, state, (&news, &wisher), &every_ms, &shutdown));
     ratatui::restore();
     result
 }
@@ -107,14 +110,29 @@ fn exit_with(terminal: impl AsFd) {
     }
 }
 
+/// Who has read the first half of a key waits for the other, whatever else there is to do.
+fn read_for_ever(bring: &Sender<News>) {
+    loop {
+        let input = event::read();
+        let is_last = input.is_err();
+        if bring.send(News::Input(input)).is_err() || is_last {
+            return;
+        }
+    }
+}
+
 /// Until nobody wants to know.
 fn ask_for_ever(bring: &Sender<News>, every_ms: &AtomicU64) {
     loop {
+        let asked = Instant::now();
         let answer = status::ask().map_err(|error| format!("{error:#}"));
         if bring.send(News::Status(answer)).is_err() {
             return;
         }
-        thread::sleep(Duration::from_millis(every_ms.load(Ordering::Relaxed)));
+        let every = || Duration::from_millis(every_ms.load(Ordering::Relaxed));
+        while let Some(left) = every().checked_sub(asked.elapsed()) {
+            thread::sleep(left.min(LOOK_AROUND));
+        }
     }
 }
 
@@ -149,28 +167,23 @@ fn show(
     let colours = has_colours();
     let mut is_stale = true;
     while !shutdown.load(Ordering::Relaxed) {
-        for it in news.try_iter() {
-            is_stale = true;
+        if is_stale {
+            draw(terminal, &state, colours)?;
+        }
+        let first = news.recv_timeout(LOOK_AROUND).ok();
+        is_stale = first.is_some();
+        for it in first.into_iter().chain(news.try_iter()) {
             match it {
                 News::Status(answer) => state.hear(answer.map(|status| *status)),
                 News::Event(event) => state.note(&event),
                 News::Said(line) => state.say(line),
-            }
-        }
-        if is_stale {
-            draw(terminal, &state, colours)?;
-            is_stale = false;
-        }
-        // A signal interrupts this.
-        if !event::poll(LOOK_AROUND).unwrap_or(false) {
-            continue;
-        }
-        is_stale = true;
-        if let Input::Key(key) = event::read().context("cannot read the keyboard")? {
-            match wish_of(&mut state, key)? {
-                Wish::Nothing => {}
-                Wish::Quit => break,
-                Wish::Change(what) => change(what, wisher.clone())?,
+                News::Input(input) => {
+                    match wish_of(&mut state, &input.context("cannot read the keyboard")?)? {
+                        Wish::Nothing => {}
+                        Wish::Quit => return Ok(()),
+                        Wish::Change(what) => change(what, wisher.clone())?,
+                    }
+                }
             }
         }
         every_ms.store(millis(state.interval), Ordering::Relaxed);
@@ -179,10 +192,8 @@ fn show(
 }
 
 /// What a key does. A policy takes two of them, so that none is changed by mistake.
-fn wish_of(state: &mut State, key: KeyEvent) -> Result<Wish> {
-    if key.kind == KeyEventKind::Release {
-        return Ok(Wish::Nothing);
-    }
+fn wish_of(state: &mut State, input: &Input) -> Result<Wish> {
+    let Some(key) = input.as_key_press_event() else { return Ok(Wish::Nothing) };
     match key.code {
         KeyCode::Char('q') => return Ok(Wish::Quit),
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {

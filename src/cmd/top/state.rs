@@ -191,14 +191,16 @@ fn changes<'a>(
     rows
 }
 
-/// The part of the interval for which its clock was low: of its cycles where these are counted, and
+/// The part of the interval for which its clock was low: of its cycles where some were counted, and
 /// otherwise as it is modelled. Both begin at zero where there is nothing before.
 fn low_share(before: Option<&Cpu>, now: &Cpu, seconds: f64) -> f64 {
     let counted = |cpu: &Cpu| cpu.counted.and_then(|it| it.known_cycles());
     let earlier = before.map_or(Some([0; 3]), counted);
-    let share = match (earlier, counted(now)) {
-        (Some(old), Some(new)) => {
-            let [at_0, at_1, at_2] = std::array::from_fn(|n| new[n].saturating_sub(old[n]) as f64);
+    let cycles = earlier.zip(counted(now)).map(|(old, new)| -> [f64; 3] {
+        std::array::from_fn(|n| new[n].saturating_sub(old[n]) as f64)
+    });
+    let share = match cycles {
+        Some([at_0, at_1, at_2]) if at_0 + at_1 + at_2 > 0.0 => {
             (at_1 + at_2) / (at_0 + at_1 + at_2)
         }
         _ => (now.low_clock_s - before.map_or(0.0, |it| it.low_clock_s)) / seconds,

@@ -12,7 +12,7 @@ use ratatui::style::Color;
 use ratatui::widgets::Paragraph;
 
 use super::state::{Cell, Kind, Page, Place, State};
-use super::{Wish, map, view, wish_of};
+use super::{Input, Wish, map, view, wish_of};
 use crate::agent::counters::Counted;
 use crate::agent::events::Event;
 use crate::agent::policy::history::What;
@@ -269,10 +269,23 @@ fn a_low_clock_is_seen_by_its_colour() {
     assert_eq!(colours, [Color::Green, Color::Yellow]);
     let colours = colour_after(with(98.0, &before), with(100.0, &counted([99, 9, 39])));
     assert_eq!(colours, [Color::Red, Color::LightMagenta]);
+    // Somebody else has the counters for now.
+    let with = |busy_s, low_clock_s| {
+        with(busy_s, &move |cpu: &mut Cpu| {
+            before(cpu);
+            cpu.low_clock_s = low_clock_s;
+        })
+    };
+    assert_eq!(colour_after(with(98.0, 1.0), with(100.0, 1.0)), [Color::Green, Color::Yellow]);
+    assert_eq!(colour_after(with(98.0, 1.0), with(100.0, 3.0)), [Color::Red, Color::LightMagenta]);
 }
 
 fn press(state: &mut State, key: char) -> Wish {
-    wish_of(state, KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)).unwrap()
+    press_with(state, KeyModifiers::NONE, key)
+}
+
+fn press_with(state: &mut State, modifiers: KeyModifiers, key: char) -> Wish {
+    wish_of(state, &Input::Key(KeyEvent::new(KeyCode::Char(key), modifiers))).unwrap()
 }
 
 #[test]
@@ -286,8 +299,7 @@ fn keys_do_what_the_help_says() {
         press(&mut state, key);
         assert_eq!(state.interval, Duration::from_millis(interval));
     }
-    let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(wish_of(&mut state, interrupt).unwrap(), Wish::Quit);
+    assert_eq!(press_with(&mut state, KeyModifiers::CONTROL, 'c'), Wish::Quit);
 }
 
 #[test]

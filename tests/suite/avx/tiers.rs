@@ -7,6 +7,7 @@ use super::fairness::{LICENCES, with_fake_counters};
 use super::{CPUS, phases_guest, user_rows, wide_work};
 use crate::ensure_eq;
 use crate::suite::counts::{Counts, counts_of};
+use crate::suite::hotplug::FAIR_SERVER;
 use crate::suite::{Test, scheduler_guest, script, with_refusals};
 use crate::vm::guest::Outcome;
 use crate::vm::{Bochs, Flavour, Kernel, Qemu, in_repository, program};
@@ -134,8 +135,23 @@ fn beside_openzfs() -> Result<()> {
              wait_until 60 is_loaded_since $before || fail it goes on hiding
              wait_until 30 has_tier xstate || fail \"$(scx_avxspec status)\"
              stop_scheduler
-             grep -q 'OpenZFS was loaded' /tmp/scheduler.err || fail_with_its_words it does not say why",
+             grep -q 'OpenZFS was loaded' /tmp/scheduler.err || fail_with_its_words it does not say why
+             rmmod zfs
+
+             # It comes while another thing asks for another load as well.
+             start_scheduler --tier trap
+             before=$(loads)
+             wait_until 30 has_tier trap || fail \"$(scx_avxspec status)\"
+             kill -STOP $scheduler
+             set_cpu 1 0
+             insmod /zfs.ko
+             kill -CONT $scheduler
+             wait_until 60 is_loaded_since $before || fail it is not loaded anew
+             wait_until 30 has_tier xstate || fail \"$(scx_avxspec status)\"
+             [ $(loads) = $((before + 1)) ] || fail it hid once more: $(loads) loads, $before before
+             stop_scheduler",
         ))
+        .tolerates_each(FAIR_SERVER)
         .limit(400)
         .boot()?;
     outcome.all_succeeded()

@@ -89,6 +89,7 @@ struct task_struct {
 	struct cpumask *cpus_ptr;
 	int nr_cpus_allowed;
 	struct mm_struct *mm;
+	u64 self_exec_id;
 	struct css_set *cgroups;
 	struct {
 		u64 flags;
