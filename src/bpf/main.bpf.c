@@ -169,7 +169,7 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
  * @p is queued where it may no longer be, since that has just changed: the kernel takes it
  * from there at once, and an idle CPU to which it were sent would wait for nobody.
  */
-static __always_inline bool is_on_its_way(const struct task_struct *p)
+static __always_inline bool is_on_its_way(struct task_struct *p)
 {
 	return !is_allowed_on(p, scx_bpf_task_cpu(p));
 }

@@ -343,6 +343,22 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 }
 
 /*
+ * Of the mask of @p. Global, since masks are rarely looked at, and each time that it gets to
+ * where a task's pointer is followed the verifier of 6.12 goes through the names of all of the
+ * kernel's types.
+ */
+__noinline s32 first_allowed(struct task_struct *p __arg_trusted)
+{
+	return bpf_cpumask_first(p->cpus_ptr);
+}
+
+/* Whether the mask of @p has @cpu. */
+__noinline bool mask_has(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/*
  * The CPU that @p is confined to, or a negative number if it may move. Asked
  * anew for each enqueue: an answer kept from ops.set_cpumask() would be stale,
  * since that can run before the task's mask has changed.
@@ -352,7 +368,7 @@ static __always_inline s32 only_cpu_of(struct task_struct *p)
 	if (is_kept_here(p))
 		return scx_bpf_task_cpu(p);
 	if (is_pinned(p))
-		return bpf_cpumask_first(p->cpus_ptr);
+		return first_allowed(p);
 	return -1;
 }
 
@@ -362,7 +378,7 @@ static __always_inline bool may_use_any_cpu(const struct task_struct *p)
 }
 
 /* It may use one core at most, of several: there cannot be both AVX cores and others. */
-static bool has_no_choice(const struct task_struct *p)
+static bool has_no_choice(struct task_struct *p)
 {
 	const struct avx_topology *place;
 	u32 first;
@@ -371,14 +387,13 @@ static bool has_no_choice(const struct task_struct *p)
 		return false;
 	if (is_pinned(p))
 		return true;
-	first = bpf_cpumask_first(p->cpus_ptr);
+	first = first_allowed(p);
 	place = bpf_map_lookup_elem(&topology, &first);
-	return place && place->sibling != first &&
-	       bpf_cpumask_test_cpu(place->sibling, p->cpus_ptr);
+	return place && place->sibling != first && mask_has(p, place->sibling);
 }
 
 /* It may use a part of the machine, which is more than that. */
-static bool is_confined(const struct task_struct *p)
+static bool is_confined(struct task_struct *p)
 {
 	return p->nr_cpus_allowed < nr_usable_cpus && !has_no_choice(p);
 }
@@ -387,9 +402,9 @@ static bool is_confined(const struct task_struct *p)
  * Whether the mask of @p has @cpu: most often it has them all, which is known at once. Not
  * to be asked of other CPUs if @p is kept from migrating: the number is not of that mask.
  */
-static __always_inline bool is_allowed_on(const struct task_struct *p, s32 cpu)
+static __always_inline bool is_allowed_on(struct task_struct *p, s32 cpu)
 {
-	return may_use_any_cpu(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+	return may_use_any_cpu(p) || mask_has(p, cpu);
 }
 
 /* One of several caches. */
@@ -398,8 +413,8 @@ __noinline u32 find_llc_of(struct task_struct *p __arg_trusted)
 	s32 cpu = scx_bpf_task_cpu(p);
 	const struct cpu_ctx *cctx;
 
-	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-		cpu = bpf_cpumask_first(p->cpus_ptr);
+	if (!mask_has(p, cpu))
+		cpu = first_allowed(p);
 	cctx = lookup_cpu(cpu);
 	return cctx ? cctx->llc : 0;
 }

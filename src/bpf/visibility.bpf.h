@@ -101,21 +101,24 @@ static void watch_syscalls(struct task_struct *p, bool on)
 		bpf_task_watch_syscalls(p, on);
 }
 
-/* @p begins or goes on to run on this CPU. */
-static void hide_or_show(struct task_struct *p, struct task_ctx *tctx, const struct avx_moment *at)
+/* @p begins or goes on to run on this CPU. Global, as what follows, to be verified once. */
+__noinline int hide_or_show(struct task_struct *p __arg_trusted,
+			    struct task_ctx *tctx __arg_nonnull,
+			    const struct avx_moment *at __arg_nonnull)
 {
 	const struct avx_process *process;
 
 	if (tctx->habit.class == CLASS_AVX) {
 		show(p, tctx);
-		return;
+		return 0;
 	}
 	/* What ends that comes with a fault. */
 	if (tctx->hidden)
-		return;
+		return 0;
 	process = lookup_process(p);
 	if (process && is_to_be_hidden(process, &tctx->habit, at))
 		hide(p, tctx, hidden_between_phases());
+	return 0;
 }
 
 /*
@@ -207,13 +210,15 @@ static bool pays(struct task_struct *p, struct task_ctx *tctx, struct avx_proces
 }
 
 /* An AVX task goes on, or not as one if its process is not to use AVX cores. */
-static void reconsider(struct task_struct *p, struct task_ctx *tctx, const struct avx_moment *at)
+__noinline int reconsider(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull,
+			  const struct avx_moment *at __arg_nonnull)
 {
 	const struct avx_policy *policy = current_policy();
 	struct avx_process *process = lookup_process(p);
 
 	if (process && policy && !tctx->hinted && !pays(p, tctx, process, policy, at))
 		end_phase(p, tctx, policy, BOUNDARY_ALONE, at);
+	return 0;
 }
 
 /* Wide work was seen: whether it makes an AVX task of @p, since that pays. */
@@ -255,8 +260,9 @@ static bool uses_wide_vectors(const struct task_struct *p)
 	       bpf_current_xfeatures_in_use() & XFEATURE_ZMM_HI256;
 }
 
-static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx,
-			     const struct avx_moment *at)
+__noinline int saw_wide_vectors(struct task_struct *p __arg_trusted,
+				struct task_ctx *tctx __arg_nonnull,
+				const struct avx_moment *at __arg_nonnull)
 {
 	bool was_avx = tctx->habit.class == CLASS_AVX;
 	u64 last_seen = tctx->habit.wide_at;
@@ -264,7 +270,7 @@ static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx,
 	struct avx_process *process = lookup_process(p);
 
 	if (!process || !policy)
-		return;
+		return 0;
 	look_for_name(p, process, policy);
 	wide_vectors_seen(process, &tctx->habit, at->ran);
 	if (was_avx) {
@@ -276,6 +282,7 @@ static void saw_wide_vectors(struct task_struct *p, struct task_ctx *tctx,
 		account_alone(policy, since(last_seen, at->ran));
 	}
 	stat_add(samples, 1);
+	return 0;
 }
 
 /*

@@ -52,7 +52,8 @@ static void audit_class(struct sim_task *it, const struct task_ctx *tctx)
 		sim_fail("task %d: generation %llu is not that of the policy", it->t.pid,
 			 tctx->generation);
 	it->audited = changes;
-	if (tctx->hidden != it->wants_hidden)
+	/* If it begins another program nobody has to be told at once. */
+	if (tctx->program == it->t.self_exec_id && tctx->hidden != it->wants_hidden)
 		sim_fail("task %d: what is hidden is not what was asked for", it->t.pid);
 	if (it->is_hidden && (tctx->habit.class == CLASS_AVX || !process || !process->convicted))
 		sim_fail("task %d needs what is hidden from it", it->t.pid);

@@ -21,7 +21,7 @@ const CONSOLE_LINES_SHOWN: usize = 40;
 const OUTPUT_DISK_BYTES: u64 = 256 << 20;
 /// By which the guest's init knows the disk, before it overwrites it.
 const OUTPUT_DISK_LABEL: &[u8] = b"the output of a guest\n";
-const DEFAULT_LIMIT: Duration = Duration::from_secs(240);
+const DEFAULT_LIMIT: Duration = Duration::from_secs(400);
 /// How long a guest may take from its last word to switching itself off.
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(15);
 /// What is broken goes on talking for a while; the whole of it is wanted.
