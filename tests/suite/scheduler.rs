@@ -175,9 +175,9 @@ fn reports_statistics() -> Result<()> {
             "umask 0
              start_scheduler --stats 1
              for it in / /stats; do
-                 case $(stat -c %A /run/scx/root$it) in
+                 case $(stat -c %A /var/run/scx/root$it) in
                  ?????-??-?) ;;
-                 *) fail \"others may write to $it: $(ls -ld /run/scx/root$it)\" ;;
+                 *) fail \"others may write to $it: $(ls -ld /var/run/scx/root$it)\" ;;
                  esac
              done
              busy_loops 4
