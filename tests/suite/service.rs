@@ -49,9 +49,9 @@ fn systemd_starts_it_again() -> Result<()> {
              mkdir /run/scx/other
 
              # /proc hides others' processes from the agent, which may do little.
-             inside su nobody -s /bin/sh -c 'exec sleep 1234' & launched=$!
-             is_there() { hidden=$(inside pgrep -x -f 'sleep 1234'); }
-             wait_until 30 is_there || fail nobody sleeps
+             inside su nobody -s /bin/sh -c 'echo $$; exec sleep 1000' >/tmp/hidden & launched=$!
+             wait_until 30 test -s /tmp/hidden || fail nobody sleeps
+             hidden=$(cat /tmp/hidden)
              inside mount -o remount,hidepid=1,gid=54321 /proc
              inside setpriv --bounding-set=-all --inh-caps=-all cat /proc/$hidden/status &&
                  fail /proc hides nothing

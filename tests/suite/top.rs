@@ -83,7 +83,7 @@ fn it_shows_what_is_so() -> Result<()> {
              # The first half of a key, of which the other never comes.
              tmux send-keys -t it -H 1b 5b
              scx_avxspec policy set avx-cpus=2 >&2
-             await 'policy 2 is in force: avx-cpus=2'
+             await 'AVX cores: 2 of 3'
              kill -TERM $(cat /tmp/top)
              await '^ended=0$'
              await_prompt
