@@ -49,7 +49,8 @@ fn systemd_starts_it_again() -> Result<()> {
              mkdir /run/scx/other
 
              # /proc hides others' processes from the agent, which may do little.
-             inside su nobody -s /bin/sh -c 'echo $$; exec sleep 1000' >/tmp/hidden & launched=$!
+             inside setpriv --reuid=nobody --clear-groups \
+                 sh -c 'echo $$; exec sleep 1000' >/tmp/hidden & launched=$!
              wait_until 30 test -s /tmp/hidden || fail nobody sleeps
              hidden=$(cat /tmp/hidden)
              inside mount -o remount,hidepid=1,gid=54321 /proc

@@ -96,7 +96,7 @@ fn it_shows_what_is_so() -> Result<()> {
              for ignored in '' HUP; do
                  rm -f /tmp/top
                  press \"sh -c 'trap \\\"\\\" $ignored; echo \\$\\$ >/tmp/top; exec scx_avxspec top'\" Enter
-                 await 'AVX cores: 1 of 3'
+                 await 'AVX cores: 2 of 3'
                  pid=$(cat /tmp/top)
                  tmux kill-server
                  is_gone() { ! [ -e /proc/$pid ]; }

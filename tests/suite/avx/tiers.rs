@@ -35,7 +35,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "avx::nothing_is_hidden_where_openzfs_is_loaded",
-        budget_s: 150,
+        budget_s: 240,
         body: beside_openzfs,
     },
     Test { name: "avx::low_clocks_tell_of_avx_work", budget_s: 60, body: low_clocks_tell },
@@ -152,7 +152,7 @@ fn beside_openzfs() -> Result<()> {
              stop_scheduler",
         ))
         .tolerates_each(FAIR_SERVER)
-        .limit(400)
+        .limit(800)
         .boot()?;
     outcome.all_succeeded()
 }
