@@ -53,6 +53,7 @@ pub struct Means {
     pub clocks: Clocks,
     pub source: Source,
     pub hides_cpuid: bool,
+    pub keeps_image_size: bool,
 }
 
 /// As many files as the administrator allows: each event that is counted on each CPU is one, and so
@@ -93,7 +94,7 @@ pub fn configure(
     rodata.nr_nodes = u32::try_from(nodes.len()).context("too many nodes")?;
     rodata.nr_llcs = u32::try_from(llcs.len()).context("too many caches")?;
     rodata.first_llc = *llcs.first().context("there is no cache")?;
-    let Means { tier, clocks, source, hides_cpuid } = means;
+    let Means { tier, clocks, source, hides_cpuid, keeps_image_size } = means;
     rodata.tier = tier.kind();
     rodata.hides_cpuid = *hides_cpuid;
     rodata.clocks.counters = source.kind().into();
@@ -126,11 +127,15 @@ pub fn configure(
         ops.cpu_release = std::ptr::null_mut();
         skel.progs.avxspec_sched_switch.set_autoload(true);
     }
-    choose_programs(skel, tier.kind())
+    choose_programs(skel, tier.kind(), *keeps_image_size)
 }
 
 /// What listens beside the scheduler's own callbacks.
-fn choose_programs(skel: &mut OpenBpfSkel<'_>, tier: intf::avx_tier) -> Result<()> {
+fn choose_programs(
+    skel: &mut OpenBpfSkel<'_>,
+    tier: intf::avx_tier,
+    keeps_image_size: bool,
+) -> Result<()> {
     if tier != intf::avx_tier_AVX_TIER_OBSERVE {
         skel.progs.avxspec_exec.set_autoload(true);
         hints::listen(skel)?;
@@ -141,13 +146,19 @@ fn choose_programs(skel: &mut OpenBpfSkel<'_>, tier: intf::avx_tier) -> Result<(
     if tier == intf::avx_tier_AVX_TIER_TRAP {
         skel.progs.avxspec_hidden_used.set_autoload(true);
         skel.progs.avxspec_syscall_done.set_autoload(true);
-        let may_wait = kernel_has(MAY_WAIT_IN_EXEC)?;
-        skel.progs.avxspec_execve.set_autoload(may_wait);
-        skel.progs.avxspec_execveat.set_autoload(may_wait);
-        if !may_wait {
+        let obstacle = if !keeps_image_size {
+            Some("the CPU has no protection keys in use")
+        } else if !kernel_has(MAY_WAIT_IN_EXEC)? {
+            Some("the kernel has no CONFIG_FUNCTION_ERROR_INJECTION")
+        } else {
+            None
+        };
+        skel.progs.avxspec_execve.set_autoload(obstacle.is_none());
+        skel.progs.avxspec_execveat.set_autoload(obstacle.is_none());
+        if let Some(obstacle) = obstacle {
             warn!(
-                "the kernel has no CONFIG_FUNCTION_ERROR_INJECTION: quiet-library=on does nothing, \
-                 and who calls string functions between its wide instructions stays on AVX cores"
+                "{obstacle}: quiet-library=on does nothing, and a program that calls string \
+                 functions between its wide instructions stays on AVX cores"
             );
         }
     }

@@ -14,6 +14,11 @@
  * linker's: see elf.bpf.h. They are read in its memory before it begins to run, and
  * a program of which they cannot be read is left alone.
  *
+ * Nor where CPUID(0xD, 0) tells a smaller size of an image while AVX-512 is hidden. A C library
+ * that was told not to use XSAVEC keeps that size, and its trampolines for lazy binding would
+ * write past the end of it as soon as AVX-512 is visible. The size stays where something behind
+ * AVX-512 is in use, as protection keys are; elsewhere the agent does not load these programs.
+ *
  * Limits. Marks of other libraries are not looked for: what is marked itself is all
  * that is known to be. Who asks the C library instead of the CPU is told that there
  * is no AVX-512. The operator names such programs: never-hide. A program of 64 bits

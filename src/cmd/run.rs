@@ -67,8 +67,13 @@ pub fn run(
             tier.tell();
         }
         let mut open_object = MaybeUninit::uninit();
-        let hides_cpuid = machine.is_intel();
-        let means = Means { tier, clocks, source: source.clone(), hides_cpuid };
+        let means = Means {
+            tier,
+            clocks,
+            source: source.clone(),
+            hides_cpuid: machine.is_intel(),
+            keeps_image_size: machine.keeps_image_size(),
+        };
         let scheduler = Scheduler::start(opts, means, history.in_force(), &hub, &mut open_object)?;
         if scheduler.is_in_force() {
             service::attached(tier);

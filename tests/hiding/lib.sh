@@ -51,12 +51,12 @@ cpus_are_consistent() {
 	each_cpu_is /tmp/cpus ' xcr0=0x.* hidden=0x' || return 1
 	sed 's/.*xcr0=\(.*\) hidden=\(.*\)/\1 \2/' /tmp/cpus >/tmp/views
 	while read -r xcr0 hidden; do
-		[ $((xcr0)) -eq $((0xe7 & ~hidden)) ] || return 1
+		[ $((xcr0)) -eq $((0x2e7 & ~hidden)) ] || return 1
 	done </tmp/views
 }
 
 # No CPU lacks anything.
 cpus_are_full() {
 	look_at_cpus
-	each_cpu_is /tmp/cpus 'xcr0=0xe7 hidden=0x0$'
+	each_cpu_is /tmp/cpus 'xcr0=0x2e7 hidden=0x0$'
 }

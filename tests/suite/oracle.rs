@@ -107,7 +107,7 @@ fn reports_traces_and_classifies() -> Result<()> {
         )
         .limit(400)
         .boot()?;
-    ensure_eq!(outcome.stdout(0)?, "cpu=0 xcr0=0xe7\n");
+    ensure_eq!(outcome.stdout(0)?, "cpu=0 xcr0=0x2e7\n");
     let since_power_on = census::read(outcome.stdout(1)?)?;
     ensure!(since_power_on[2].get("xsetbv") > 0, "nobody switched AVX-512 on");
     let rows = census::read(outcome.stdout(2)?)?;

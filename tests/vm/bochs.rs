@@ -34,7 +34,7 @@ const ORACLE_IN_BOCHS: &str = "instrument/oracle";
 ///
 /// Without `--disable-show-ips` a signal handler logs once a second, and waits
 /// for ever where it interrupts somebody who logs.
-const CONFIGURE: [&str; 14] = [
+const CONFIGURE: [&str; 15] = [
     "--enable-smp",
     "--enable-x86-64",
     "--enable-avx",
@@ -48,6 +48,7 @@ const CONFIGURE: [&str; 14] = [
     "--disable-debugger",
     "--disable-docbook",
     "--enable-vmx=2",
+    "--enable-protection-keys",
     "--disable-show-ips",
 ];
 const STEPS_OF_A_BUILD: u64 = 441;
@@ -73,13 +74,21 @@ pub struct Bochs {
     cpus: usize,
     threads_per_core: usize,
     mips: u64,
+    has_protection_keys: bool,
     traces: bool,
     profiles: bool,
 }
 
 impl Bochs {
     pub fn cpus(cpus: usize) -> Self {
-        Self { cpus, threads_per_core: 1, mips: MIPS, traces: false, profiles: false }
+        Self {
+            cpus,
+            threads_per_core: 1,
+            mips: MIPS,
+            has_protection_keys: true,
+            traces: false,
+            profiles: false,
+        }
     }
 
     /// Each two of them are threads of a core.
@@ -98,11 +107,18 @@ impl Bochs {
         self
     }
 
+    /// As on a desktop: nothing in use lies behind AVX-512 in an image of registers.
+    pub fn without_protection_keys(mut self) -> Self {
+        self.has_protection_keys = false;
+        self
+    }
+
     /// CPUID claims another frequency than the one at which the TSC ticks;
     /// the kernel has to be told, or every sleep takes 70 times as long. And
     /// MONITOR on one CPU wakes all others from MWAIT, so they had no rest.
     pub fn command_line(&self) -> String {
-        format!("tsc_early_khz={} idle=nomwait", self.mips * 1000)
+        let keys = if self.has_protection_keys { "" } else { " nopku" };
+        format!("tsc_early_khz={} idle=nomwait{keys}", self.mips * 1000)
     }
 
     /// Lets the guest record a trace, the host file `oracle.trace`, and lists

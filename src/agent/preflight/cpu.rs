@@ -243,6 +243,17 @@ fn features(machine: &Machine) -> Finding {
     let has: Vec<&str> = all.into_iter().filter(|flag| machine.has(flag)).collect();
     match (has.is_empty(), machine.tells_what_is_in_use()) {
         (true, _) => Finding::ok("avx512", "there is no AVX-512 to be seen"),
+        (false, true) if machine.tells_of_first_use() && !machine.keeps_image_size() => {
+            Finding::note(
+                "avx512",
+                format!(
+                    "the CPU has {}, and no protection keys in use, without which quiet-library=on \
+                     does nothing",
+                    has.join(" ")
+                ),
+                "leave out nopku, if the kernel was started with it",
+            )
+        }
         (false, true) => Finding::ok(
             "avx512",
             format!("the CPU has {}, and tells what is in use", has.join(" ")),
@@ -259,6 +270,18 @@ fn features(machine: &Machine) -> Finding {
 mod tests {
     use super::*;
     use crate::agent::counters::LICENCES;
+
+    #[test]
+    fn who_has_no_protection_keys_hears_what_that_costs() {
+        let says = |flags: &str| {
+            let cpuinfo = format!("flags: avx512f xsavec xgetbv1 {flags}\n");
+            features(&Machine::with_cpu(&cpuinfo)).says
+        };
+        assert!(says("pku").contains("quiet-library=on does nothing"));
+        for behind_avx512 in ["ospke", "amx_tile"] {
+            assert!(!says(behind_avx512).contains("quiet-library"), "{behind_avx512}");
+        }
+    }
 
     fn name_of(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<&'static str> {
         Generation::of(vendor, family, model, stepping).map(|it| it.name)

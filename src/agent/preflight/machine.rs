@@ -165,6 +165,13 @@ impl Machine {
         self.has_openzfs
     }
 
+    /// Whether CPUID(0xD, 0) tells one size of an image whether AVX-512 is hidden or not, because
+    /// something in use lies behind it. Who asks while it is hidden, as the C library does while it
+    /// is kept quiet, otherwise has too little room for what XSAVE writes later.
+    pub fn keeps_image_size(&self) -> bool {
+        self.has("ospke") || self.has("amx_tile")
+    }
+
     pub fn is_intel(&self) -> bool {
         self.is_intel
     }

@@ -39,6 +39,11 @@ pub const TESTS: &[Test] = &[
         budget_s: 90,
         body: programs_see_avx512,
     },
+    Test {
+        name: "avx::no_linker_saves_more_than_it_has_room_for",
+        budget_s: 120,
+        body: no_linker_saves_more_than_it_has_room_for,
+    },
     Test { name: "avx::who_looks_late_finds_what_is_hidden", budget_s: 90, body: who_looks_late },
     Test {
         name: "avx::the_end_of_no_phase_is_missed",
@@ -190,6 +195,34 @@ fn programs_see_avx512() -> Result<()> {
     expected.sort();
     found.sort();
     ensure_eq!(found, expected);
+    Ok(())
+}
+
+/// The C library is told not to use XSAVEC, and then asks CPUID how long an image is, while it is
+/// kept quiet. That is the whole length where something lies behind AVX-512; where nothing does it
+/// must not be kept quiet.
+fn no_linker_saves_more_than_it_has_room_for() -> Result<()> {
+    let desktop = Bochs::cpus(2).without_protection_keys();
+    for (machine, library) in [(Bochs::cpus(2), 0), (desktop, 1)] {
+        let lazy =
+            program::compile_with(&["-Wl,-z,lazy", "-lm"], &in_repository("tests/avx/lazy.c"))?;
+        let sees = program::compile_with(&[], &in_repository("tests/avx/sees.c"))?;
+        let outcome = scheduler_guest(machine, Flavour::Patched)?
+            .program(&lazy)
+            .program(&sees)
+            .command(&script(
+                "start_scheduler
+                 for n in 1 2 3 4 5; do
+                     GLIBC_TUNABLES=glibc.cpu.hwcaps=-XSAVEC lazy || fail lazy $?
+                 done
+                 sees
+                 stop_scheduler",
+            ))
+            .boot()?;
+        let expected = "calls=8\noverwritten=0\n".repeat(5)
+            + &format!("constructor=1 main=1 library={library}\n");
+        ensure_eq!(outcome.stdout(0)?, expected);
+    }
     Ok(())
 }
 

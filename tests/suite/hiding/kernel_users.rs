@@ -150,7 +150,7 @@ fn guests_of_kvm() -> Result<()> {
              {FORCE} -- sh -c 'insmod /modules/{processor}.ko && vcpu 150 3 {}' || exit 1
              cd /sys/module/hiding_test/parameters
              echo reduced_for_kvm=$(cat reduced_for_kvm)
-             ! grep -v 'xcr0=0xe7 hidden=0x0$' cpus",
+             ! grep -v 'xcr0=0x2e7 hidden=0x0$' cpus",
             seed()
         ))
         .boot()?;

@@ -91,11 +91,11 @@ fn ends_of_a_scheduler() -> Result<()> {
              begin() {
                  before=$(reduced)
                  start_forcing --set what=0xe0 $*
-                 wait_until 30 spinners_see 0x7 || fail \"$end: nothing is hidden\"
+                 wait_until 30 spinners_see 0x207 || fail \"$end: nothing is hidden\"
              }
              check() {
                  wait_until 30 is_disabled || fail \"$end: the scheduler is still there\"
-                 wait_until 30 spinners_see 0xe7 || fail \"$end: AVX-512 is still hidden\"
+                 wait_until 30 spinners_see 0x2e7 || fail \"$end: AVX-512 is still hidden\"
                  cpus_are_full || fail \"$end: $(cat /tmp/cpus)\"
                  [ $(reduced) -gt $before ] || fail \"$end: nothing was reduced\"
                  [ $(cat $module/reduced_after_stop) -eq 0 ] || fail \"$end: not at once\"
@@ -157,11 +157,11 @@ fn leaving_the_class() -> Result<()> {
              taskset -p 1 $$ >/dev/null
              spinners run & run=$!
              start_forcing --set what=0xe0 --set slice_us=50000
-             wait_until 30 spinners_see 0x7 || fail nothing is hidden
+             wait_until 30 spinners_see 0x207 || fail nothing is hidden
              spinners fifo 1 || fail no change of class
-             wait_until 30 spinner_sees 1 0xe7 || fail hidden from a realtime task
+             wait_until 30 spinner_sees 1 0x2e7 || fail hidden from a realtime task
              spinners other 1 || fail no change of class
-             wait_until 30 spinner_sees 1 0x7 || fail not hidden again
+             wait_until 30 spinner_sees 1 0x207 || fail not hidden again
              kill $run; stop_forcing",
         ))
         .boot()?;
@@ -230,7 +230,7 @@ fn offline_while_reduced() -> Result<()> {
                  rm -f /tmp/execstop
                  execstop 1 >/tmp/execstop & stop=$!
                  wait_until 10 grep -q stopped /tmp/execstop || fail nothing was stopped
-                 grep -q 'cpu=1 xcr0=0x7 hidden=0xe0' $module/cpus && break
+                 grep -q 'cpu=1 xcr0=0x207 hidden=0xe0' $module/cpus && break
                  # It was preempted on its way, and saved after all.
                  kill $stop; stop=
              done

@@ -41,7 +41,7 @@ static const char usage[] =
 	"  cpu=0 level=kernel ...\n"
 	"  cpu=0 level=all halts=N halted_ticks=N ticks=N now=N xsetbv=N\n"
 	"XCR0 has one line per CPU:\n"
-	"  cpu=0 xcr0=0xe7\n"
+	"  cpu=0 xcr0=0x2e7\n"
 	"\n"
 	"Exit status: 2 for a wrong command line, 3 without an oracle, 1 for other errors.\n";
 
