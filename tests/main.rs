@@ -56,8 +56,14 @@ fn main() -> ExitCode {
     // cargo test passes nothing, or a filter and flags for the test harness;
     // only the name of a tool means a tool.
     let first = std::env::args().nth(1).unwrap_or_default();
-    let is_tool = ["--help", "help"].contains(&first.as_str())
-        || Arguments::command().find_subcommand(&first).is_some();
+    let code = run(&first);
+    vm::standing::end_all();
+    code
+}
+
+fn run(first: &str) -> ExitCode {
+    let is_tool = ["--help", "help"].contains(&first)
+        || Arguments::command().find_subcommand(first).is_some();
     if !is_tool {
         return suite::run();
     }

@@ -31,6 +31,7 @@ mod simulator;
 pub mod stress;
 mod top;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -42,13 +43,25 @@ use libtest_mimic::{Conclusion, Failed, Trial};
 use crate::tools::results::{Figure, Results};
 use crate::vm::kernel::Variant;
 use crate::vm::machine::Machine;
-use crate::vm::{Flavour, Guest, Kernel, in_repository, slots};
+use crate::vm::{Flavour, Guest, Kernel, in_repository, process, slots, standing};
 
 /// One test: what it shows is in its name.
 pub struct Test {
     pub name: &'static str,
     pub budget_s: u64,
     pub body: fn() -> Result<()>,
+}
+
+/// The `TESTS` of a file: functions, each with its budget, named after their area.
+#[macro_export]
+macro_rules! tests {
+    ($area:ident: $($test:ident($budget_s:literal)),* $(,)?) => {
+        pub const TESTS: &[$crate::suite::Test] = &[$($crate::suite::Test {
+            name: concat!(stringify!($area), "::", stringify!($test)),
+            budget_s: $budget_s,
+            body: $test,
+        }),*];
+    };
 }
 
 /// Guests wait for free CPUs on their own, so more tests may be under way than
@@ -90,7 +103,15 @@ const GROUPS: &[&[Test]] = &[
     service::TESTS,
 ];
 
-static TIMES: Mutex<Vec<(&str, u64, Duration)>> = Mutex::new(Vec::new());
+/// What a test took: of the clock, without what it waited for others, and of the host's CPUs for
+/// its machines.
+struct Taken {
+    test: &'static Test,
+    busy: Duration,
+    machines: Duration,
+}
+
+static TIMES: Mutex<Vec<Taken>> = Mutex::new(Vec::new());
 
 /// Why tests failed, to be said once more at the end of a log: often that is all
 /// that is kept of it.
@@ -145,11 +166,11 @@ fn trial(test: &'static Test) -> Trial {
 
 fn timed(test: &'static Test) -> Result<(), Failed> {
     let begun = Instant::now();
-    let waited = slots::waited();
+    let (waited, used) = (slots::waited(), process::cpu_time());
     let result = (test.body)();
     let busy = begun.elapsed() - (slots::waited() - waited);
     let mut times = TIMES.lock().map_err(|error| error.to_string())?;
-    times.push((test.name, test.budget_s, busy));
+    times.push(Taken { test, busy, machines: process::cpu_time() - used });
     result.map_err(|error| {
         let message = format!("{error:#}");
         if let Ok(mut failures) = FAILURES.lock() {
@@ -160,19 +181,45 @@ fn timed(test: &'static Test) -> Result<(), Failed> {
 }
 
 fn show_times() {
-    let Ok(times) = TIMES.lock() else { return };
+    let Ok(mut times) = TIMES.lock() else { return };
     if times.is_empty() {
         return;
     }
-    println!("time of each test against its budget:");
-    for (name, budget, elapsed) in times.iter() {
-        let over = elapsed.as_secs() > *budget;
-        println!(
-            "{:8.1} s of {budget:4} s  {name}{}",
-            elapsed.as_secs_f64(),
-            if over { "  OVER BUDGET" } else { "" }
-        );
+    println!("time of each test against its budget, and of the host's CPUs for its machines:");
+    times.sort_by_key(|taken| taken.busy);
+    for taken in times.iter() {
+        println!("{}", line_of(taken.test.name, taken.test.budget_s, taken.busy, taken.machines));
     }
+    println!("by area:");
+    let area = |taken: &Taken| taken.test.name.split("::").next().unwrap_or_default();
+    let areas: BTreeSet<&str> = times.iter().map(area).collect();
+    for name in areas {
+        let of_it = || times.iter().filter(|taken| area(taken) == name);
+        let budget = of_it().map(|taken| taken.test.budget_s).sum();
+        let (busy, machines) = sums(of_it());
+        println!("{}", line_of(name, budget, busy, machines));
+    }
+    let (busy, machines) = sums(times.iter());
+    let budget = times.iter().map(|taken| taken.test.budget_s).sum();
+    println!("{}", line_of("all", budget, busy, machines));
+    for (name, used) in standing::boots() {
+        println!("{:33.1} s  to boot {name}", used.as_secs_f64());
+    }
+}
+
+fn sums<'a>(times: impl Iterator<Item = &'a Taken>) -> (Duration, Duration) {
+    times.fold((Duration::ZERO, Duration::ZERO), |(busy, machines), taken| {
+        (busy + taken.busy, machines + taken.machines)
+    })
+}
+
+fn line_of(name: &str, budget: u64, busy: Duration, machines: Duration) -> String {
+    format!(
+        "{:8.1} s of {budget:4} s, {:8.1} s  {name}{}",
+        busy.as_secs_f64(),
+        machines.as_secs_f64(),
+        if busy.as_secs() > budget { "  OVER BUDGET" } else { "" }
+    )
 }
 
 fn show_failures() {

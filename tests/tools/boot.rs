@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use crate::suite::hiding::with_force;
 use crate::suite::scheduler_program;
 use crate::vm::machine::Machine;
-use crate::vm::{Bochs, Flavour, Guest, Qemu, census, program};
+use crate::vm::{Bochs, Flavour, Guest, Qemu, program};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -108,9 +108,6 @@ pub fn boot(arguments: &Arguments) -> Result<ExitCode> {
     let is_bochs = matches!(machine, Machine::Bochs(_));
     ensure!(is_bochs || arguments.trace.is_none(), "only --machine bochs writes a --trace");
     let mut guest = Guest::new(machine, arguments.kernel.flavour()).program(&scheduler_program()?);
-    if is_bochs {
-        guest = guest.program(&census::oraclectl()?);
-    }
     for file in &arguments.program {
         let is_source = file.extension().is_some_and(|end| end == "c");
         guest = guest.program(&if is_source { program::compile(file)? } else { file.clone() });
@@ -118,8 +115,12 @@ pub fn boot(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.force {
         guest = with_force(guest)?;
     }
-    let outcome =
-        guest.command(&arguments.command.join(" ")).limit(arguments.limit).streams().boot()?;
+    let outcome = guest
+        .command(&arguments.command.join(" "))
+        .limit(arguments.limit)
+        .streams()
+        .from_power_on()
+        .boot()?;
     if let Some(file) = &arguments.trace {
         fs::write(file, outcome.host_file("oracle.trace")?)
             .with_context(|| format!("cannot write {}", file.display()))?;

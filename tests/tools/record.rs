@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use crate::suite::avx::costs::SCALAR_LIBRARY;
 use crate::suite::avx::{CERTIFICATE, WITH_AVX512};
 use crate::suite::{scheduler_program, script};
-use crate::vm::{Bochs, Flavour, Guest, census, in_repository};
+use crate::vm::{Bochs, Flavour, Guest, in_repository};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -50,7 +50,6 @@ pub fn record(arguments: &Arguments) -> Result<ExitCode> {
         .package("libnginx-mod-http-brotli-filter")
         .package("openssl")
         .package("curl")
-        .program(&census::oraclectl()?)
         .file("/tmp/nginx.conf", &in_repository("tests/avx/nginx-brotli.conf"))
         .command(&script(&format!(
             "fetch() {{

@@ -83,12 +83,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         .package("tmux")
         // Which has the locale that tmux asks for.
         .package("libc-bin")
-        .program(&census::oraclectl()?)
         .command(&script(&format!("{WITH_AVX512}\ncpus={cpus}\nseconds={seconds}\n{LOAD}")))
         // The emulator does some ten million instructions a second, and a
         // guest second has fifty million for each CPU.
         .limit(300 + 2 * u64::from(seconds) * u64::from(cpus) * 20)
-        .streams();
+        .streams()
+        .from_power_on();
     for half in HALVES {
         for kind in KINDS {
             guest = guest.collect(&format!("/tmp/{kind}.{half}"));

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::cache::{Cache, Key, files_below, write_if_different};
 use super::kernel::in_repository;
-use super::machine::Parts;
+use super::machine::{BOOT_DISC, JOB_DISK, OUTPUT_DISK, Parts};
 use super::packages::Apt;
 use super::process::{hold_lock, make_in, output_of, run_logged, version_of};
 use super::progress::Progress;
@@ -69,7 +69,7 @@ const MEMORY_MIB: usize = 512;
 /// They all share one CPU of the host.
 const MAX_CPUS: usize = 4;
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Bochs {
     cpus: usize,
     threads_per_core: usize,
@@ -135,6 +135,11 @@ impl Bochs {
         self
     }
 
+    /// What is written from the beginning is written for one guest.
+    pub fn can_stand(&self) -> bool {
+        !self.traces && !self.profiles
+    }
+
     pub fn prepare(&self) -> Result<()> {
         ensure!(
             (1..=MAX_CPUS).contains(&self.cpus),
@@ -146,7 +151,7 @@ impl Bochs {
 
     pub fn command(&self, parts: &Parts) -> Result<Command> {
         let rc = parts.dir.join("bochsrc");
-        let disc = parts.dir.join("boot.iso");
+        let disc = parts.dir.join(BOOT_DISC);
         make_boot_disc(parts, &disc)?;
         fs::write(&rc, self.configuration(parts, &disc))?;
         let mut bochs = Command::new(emulator()?);
@@ -182,8 +187,8 @@ impl Bochs {
              ata0: enabled=1, ioaddr1=0x1f0, ioaddr2=0x3f0, irq=14\n\
              ata1: enabled=1, ioaddr1=0x170, ioaddr2=0x370, irq=15\n\
              ata0-master: type=disk, mode=volatile, path={root}, journal={dir}/root.redolog\n\
-             ata0-slave: type=disk, mode=flat, path={dir}/job.img\n\
-             ata1-master: type=disk, mode=flat, path={dir}/output.img\n\
+             ata0-slave: type=disk, mode=flat, path={dir}/{JOB_DISK}\n\
+             ata1-master: type=disk, mode=flat, path={dir}/{OUTPUT_DISK}\n\
              ata1-slave: type=cdrom, path={disc}, status=inserted\n\
              boot: cdrom\n\
              com1: enabled=1, mode=file, dev={console}\n\

@@ -5,27 +5,28 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::console::{Console, time_of, trouble_in};
 use super::kernel::{Flavour, Kernel, Variant};
-use super::machine::{Machine, Parts};
+use super::machine::{JOB_DISK, Machine, OUTPUT_DISK, Parts};
 use super::process::{Tied, output_of, tail, text_of};
+use super::run::Run;
 use super::slots;
+use super::standing::{Stand, guest_dir};
 use super::userland::Userland;
 
 const CONSOLE_LINES_SHOWN: usize = 40;
+/// As large in each guest, since a machine may be booted before it is known for whom.
+const JOB_DISK_BYTES: u64 = 512 << 20;
+/// The first of its blocks tells how many follow.
+const JOB_DISK_BLOCK: u64 = 64 << 10;
 const OUTPUT_DISK_BYTES: u64 = 256 << 20;
 /// By which the guest's init knows the disk, before it overwrites it.
 const OUTPUT_DISK_LABEL: &[u8] = b"the output of a guest\n";
 const DEFAULT_LIMIT: Duration = Duration::from_secs(400);
-/// How long a guest may take from its last word to switching itself off.
-const POWER_OFF_LIMIT: Duration = Duration::from_secs(15);
-/// What is broken goes on talking for a while; the whole of it is wanted.
-const TROUBLE_TALKS_FOR: Duration = Duration::from_secs(2);
 
 /// The order: boot this machine with that kernel, run these commands as root.
 pub struct Guest {
@@ -40,6 +41,7 @@ pub struct Guest {
     tolerated: Vec<&'static str>,
     limit: Duration,
     streams: bool,
+    from_power_on: bool,
 }
 
 enum KernelChoice {
@@ -69,6 +71,7 @@ impl Guest {
             tolerated: Vec::new(),
             limit: DEFAULT_LIMIT,
             streams: false,
+            from_power_on: false,
         }
     }
 
@@ -139,6 +142,12 @@ impl Guest {
         self
     }
 
+    /// Boots a machine for this guest alone.
+    pub fn from_power_on(mut self) -> Self {
+        self.from_power_on = true;
+        self
+    }
+
     pub fn boot(self) -> Result<Outcome> {
         let kernel = match &self.kernel {
             KernelChoice::Flavour(flavour) => Kernel::get(*flavour)?,
@@ -146,32 +155,40 @@ impl Guest {
         };
         let userland = Userland::with(self.release, &self.packages)?;
         self.machine.prepare()?;
-        let dir =
-            tempfile::Builder::new().prefix("guest-").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+        let dir = guest_dir()?;
         self.write_job(&userland, dir.path())?;
-        let output = File::create(dir.path().join("output.img"))?;
-        output.set_len(OUTPUT_DISK_BYTES)?;
-        output.write_all_at(OUTPUT_DISK_LABEL, 0)?;
-        let parts = Parts {
-            dir: dir.path(),
-            kernel: &kernel.image,
-            root: &userland.image,
-            command_line: self.machine.command_line(),
+        make_output_disk(dir.path())?;
+        let limit = self.limit * Variant::chosen()?.patience;
+        let emulator = |dir: &Path| {
+            self.machine.command(&Parts {
+                dir,
+                kernel: &kernel.image,
+                root: &userland.image,
+                command_line: self.machine.command_line(),
+            })
         };
-        let mut emulator = self.machine.command(&parts)?;
-
+        let (machine, image, root) =
+            (&self.machine, kernel.image.display(), userland.image.display());
+        let stand = match self.machine.can_stand() && !self.from_power_on {
+            true => {
+                let name = format!("{machine:?} {image} {root}");
+                Some(Stand::of(name, limit, |dir| {
+                    make_job_disk(dir, &[])?;
+                    make_output_disk(dir)?;
+                    emulator(dir)
+                })?)
+            }
+            false => None,
+        };
         let _slots = slots::take(self.machine.host_cpus());
-        let begun = Instant::now();
-        let child = Tied::spawn(&mut emulator)?;
-        let run = Run {
-            dir: dir.path().to_owned(),
-            console: Console::new(&parts.console()),
-            begun,
-            ready: None,
-            streams: self.streams,
-            tolerated: self.tolerated.clone(),
+        let mut run = Run::new(dir.path(), &Parts::console_in(dir.path()))
+            .streams(self.streams)
+            .tolerates(&self.tolerated);
+        let child = match stand {
+            Some(stand) => stand.copy_to(dir.path())?,
+            None => Tied::spawn(&mut emulator(dir.path())?)?,
         };
-        let run = run.watch(child, self.limit * Variant::chosen()?.patience)?;
+        run.watch(child, limit)?;
         Outcome::read(dir, &run, self.commands.len())
     }
 
@@ -198,17 +215,38 @@ impl Guest {
         for (path, source) in &self.files {
             put(&stage, Path::new(path), source)?;
         }
+        let archive = dir.join("job.tar");
         output_of(
             Command::new("tar")
                 .args(["--create", "--owner=0", "--group=0", "--file"])
-                .arg(dir.join("job.img"))
+                .arg(&archive)
                 .arg("--directory")
                 .arg(&stage)
                 .arg("."),
         )?;
         fs::remove_dir_all(&stage)?;
+        make_job_disk(dir, &fs::read(&archive)?)?;
+        fs::remove_file(archive)?;
         Ok(())
     }
+}
+
+fn make_job_disk(dir: &Path, archive: &[u8]) -> Result<()> {
+    let blocks = (archive.len() as u64).div_ceil(JOB_DISK_BLOCK);
+    let room = JOB_DISK_BYTES / JOB_DISK_BLOCK;
+    ensure!(blocks < room, "a guest is given {blocks} blocks of files, and {room} is too many");
+    let disk = File::create(dir.join(JOB_DISK))?;
+    disk.set_len(JOB_DISK_BYTES)?;
+    disk.write_all_at(format!("the job of a guest: {blocks} blocks\n").as_bytes(), 0)?;
+    disk.write_all_at(archive, JOB_DISK_BLOCK)?;
+    Ok(())
+}
+
+fn make_output_disk(dir: &Path) -> Result<()> {
+    let disk = File::create(dir.join(OUTPUT_DISK))?;
+    disk.set_len(OUTPUT_DISK_BYTES)?;
+    disk.write_all_at(OUTPUT_DISK_LABEL, 0)?;
+    Ok(())
 }
 
 fn put(stage: &Path, path: &Path, source: &Path) -> Result<()> {
@@ -245,81 +283,6 @@ fn libraries_of(program: &Path) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// A guest on its way.
-struct Run {
-    dir: PathBuf,
-    console: Console,
-    begun: Instant,
-    ready: Option<Duration>,
-    streams: bool,
-    tolerated: Vec<&'static str>,
-}
-
-impl Run {
-    /// Waits until the guest has finished. Returning drops `emulator`, which
-    /// kills it: on every path.
-    fn watch(mut self, mut emulator: Tied, limit: Duration) -> Result<Self> {
-        loop {
-            std::thread::sleep(Duration::from_millis(30));
-            let ended = emulator.try_wait()?;
-            self.advance()?;
-            if let Some(sign) = trouble_in(self.console.text(), &self.tolerated) {
-                let sign = sign.to_owned();
-                std::thread::sleep(TROUBLE_TALKS_FOR);
-                self.advance()?;
-                bail!(self.report(&format!("the guest's kernel is in trouble: {}", sign.trim())));
-            }
-            if time_of(self.console.text(), "finished").is_some() {
-                self.wait_for_power_off(&mut emulator)?;
-                return Ok(self);
-            }
-            if let Some(status) = ended {
-                let words = tail(&self.emulator_log(), CONSOLE_LINES_SHOWN);
-                bail!(self.report(&format!("the machine ended too early ({status})\n{words}")));
-            }
-            if self.begun.elapsed() > limit + emulator.kept_waiting() {
-                bail!(self.report(&format!("the guest hangs: {} s are over", limit.as_secs())));
-            }
-        }
-    }
-
-    fn wait_for_power_off(&self, emulator: &mut Tied) -> Result<()> {
-        let asked = Instant::now();
-        while emulator.try_wait()?.is_none() && asked.elapsed() < POWER_OFF_LIMIT {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
-    }
-
-    fn advance(&mut self) -> Result<()> {
-        self.console.advance()?;
-        let is_up = time_of(self.console.text(), "ready").is_some();
-        if self.ready.is_none() && is_up {
-            self.ready = Some(self.begun.elapsed());
-        }
-        for line in self.console.whole_lines() {
-            if self.streams && self.ready.is_some() && !line.contains("] rig: ") {
-                println!("{line}");
-            }
-        }
-        Ok(())
-    }
-
-    /// What the emulator itself had to say.
-    fn emulator_log(&self) -> String {
-        ["emulator.log", "bochs.log"]
-            .map(|name| fs::read_to_string(self.dir.join(name)).unwrap_or_default())
-            .concat()
-    }
-
-    fn report(&self, what: &str) -> String {
-        format!(
-            "{what}\n--- the end of its console ---\n{}\n---",
-            tail(self.console.text(), CONSOLE_LINES_SHOWN)
-        )
-    }
-}
-
 /// What came of one command. What it printed is empty where it was streamed.
 pub struct CommandResult {
     pub status: i32,
@@ -347,7 +310,7 @@ impl Outcome {
         output_of(
             Command::new("tar")
                 .args(["--extract", "--no-same-owner", "--file"])
-                .arg(dir.path().join("output.img"))
+                .arg(dir.path().join(OUTPUT_DISK))
                 .arg("--directory")
                 .arg(&out),
         )

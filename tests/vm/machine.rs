@@ -13,7 +13,7 @@ use super::bochs::Bochs;
 use super::qemu::Qemu;
 use super::userland::root_argument;
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Machine {
     Qemu(Qemu),
     Bochs(Bochs),
@@ -30,9 +30,18 @@ pub struct Parts<'a> {
 
 impl Parts<'_> {
     pub fn console(&self) -> PathBuf {
-        self.dir.join("console.log")
+        Self::console_in(self.dir)
+    }
+
+    pub fn console_in(dir: &Path) -> PathBuf {
+        dir.join("console.log")
     }
 }
+
+/// The files of a machine: what Bochs boots from, what a guest is to do, and what it did.
+pub const BOOT_DISC: &str = "boot.iso";
+pub const JOB_DISK: &str = "job.img";
+pub const OUTPUT_DISK: &str = "output.img";
 
 /// Warnings are shown, the boot's chatter is not: an emulated serial line is
 /// slow. A panic waits to be read instead of rebooting. What the guest's init
@@ -57,6 +66,14 @@ impl Machine {
             Self::Bochs(bochs) => bochs.command_line(),
         };
         format!("{} {COMMAND_LINE} {own}", root_argument())
+    }
+
+    /// Whether it can be copied once it is booted.
+    pub fn can_stand(&self) -> bool {
+        match self {
+            Self::Qemu(_) => false,
+            Self::Bochs(bochs) => bochs.can_stand(),
+        }
     }
 
     /// How many of the host's CPUs it keeps busy.

@@ -21,8 +21,10 @@ pub mod process;
 pub mod program;
 pub mod progress;
 pub mod qemu;
+pub mod run;
 pub mod series;
 pub mod slots;
+pub mod standing;
 pub mod userland;
 pub mod warnings;
 

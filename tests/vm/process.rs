@@ -5,20 +5,31 @@
 //! started it does, and is killed when its handle is dropped. So neither a
 //! panic, nor ^C, nor SIGKILL to the rig leaves an emulator or a build behind.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::libc;
 
+thread_local! {
+    static CPU_TIME: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// How much time of the host's CPUs the machines took that this thread has seen end.
+pub fn cpu_time() -> Duration {
+    CPU_TIME.get()
+}
+
 /// A running child; dropping it kills it and waits for its end.
 pub struct Tied {
-    child: Child,
+    pid: libc::pid_t,
+    ended: Option<ExitStatus>,
 }
 
 impl Tied {
@@ -26,23 +37,57 @@ impl Tied {
         tie(command, libc::SIGKILL);
         let program = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().with_context(|| format!("cannot start {program}"))?;
-        Ok(Self { child })
+        Ok(Self::adopt(child.id().cast_signed()))
+    }
+
+    /// A child of this process that something else started, and that is tied already.
+    pub fn adopt(pid: libc::pid_t) -> Self {
+        Self { pid, ended: None }
     }
 
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
-        Ok(self.child.try_wait()?)
+        self.wait(libc::WNOHANG)?;
+        Ok(self.ended)
+    }
+
+    fn wait(&mut self, options: i32) -> std::io::Result<()> {
+        if self.ended.is_some() {
+            return Ok(());
+        }
+        let mut status = 0;
+        // SAFETY: of this structure all zeroes is a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: both pointers are to what lives here.
+        match unsafe { libc::wait4(self.pid, &raw mut status, options, &raw mut usage) } {
+            -1 => return Err(std::io::Error::last_os_error()),
+            0 => return Ok(()),
+            _ => self.ended = Some(ExitStatus::from_raw(status)),
+        }
+        let used = [usage.ru_utime, usage.ru_stime]
+            .map(|time| Duration::new(time.tv_sec.cast_unsigned(), time.tv_usec as u32 * 1000));
+        CPU_TIME.set(CPU_TIME.get() + used[0] + used[1]);
+        Ok(())
     }
 
     /// How long it could run, but others had the host's CPUs: of its threads,
     /// the one that waited longest.
     pub fn kept_waiting(&self) -> Duration {
-        let threads = format!("/proc/{}/task", self.child.id());
+        self.longest_of_schedstat(1)
+    }
+
+    /// How long it ran: of its threads, the one that ran longest.
+    pub fn has_run(&self) -> Duration {
+        self.longest_of_schedstat(0)
+    }
+
+    fn longest_of_schedstat(&self, column: usize) -> Duration {
+        let threads = format!("/proc/{}/task", self.pid);
         let longest = std::fs::read_dir(threads)
             .into_iter()
             .flatten()
             .flatten()
             .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())
-            .filter_map(|ran_and_waited| ran_and_waited.split(' ').nth(1)?.parse().ok())
+            .filter_map(|ran_and_waited| ran_and_waited.split(' ').nth(column)?.parse().ok())
             .max();
         Duration::from_nanos(longest.unwrap_or_default())
     }
@@ -50,9 +95,11 @@ impl Tied {
 
 impl Drop for Tied {
     fn drop(&mut self) {
-        // Both fail when the child has ended already, which is what is wanted.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if self.ended.is_none() {
+            // SAFETY: kill() has no preconditions; until it is waited for, the id is the child's.
+            unsafe { libc::kill(self.pid, libc::SIGKILL) };
+            let _ = self.wait(0);
+        }
     }
 }
 
@@ -69,7 +116,11 @@ fn tie(command: &mut Command, signal: i32) {
 /// Lets `lock` be held by the whole family of `command`: a make whose parent
 /// was killed keeps others out until its last compiler is gone.
 pub fn hold_lock(command: &mut Command, lock: &File) {
-    let fd: RawFd = lock.as_raw_fd();
+    leave_open(command, lock.as_raw_fd());
+}
+
+/// Lets `command` have the descriptor by the same number.
+pub fn leave_open(command: &mut Command, fd: RawFd) {
     // SAFETY: fcntl() is async-signal-safe; the descriptor is open in the
     // child, which is a copy of this process until it calls exec.
     unsafe {

@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::cache::{Cache, hex};
 use super::guest::Guest;
 use super::kernel::{Flavour, Kernel};
-use super::machine::Parts;
+use super::machine::{JOB_DISK, OUTPUT_DISK, Parts};
 use super::slots;
 use super::userland::Userland;
 
@@ -19,7 +19,7 @@ const MEMORY_MIB: usize = 1024;
 
 /// CPUs are numbered threads first, then cores, then sockets; a socket is one
 /// last-level cache, and NUMA nodes share the sockets evenly.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Qemu {
     sockets: usize,
     cores: usize,
@@ -30,7 +30,7 @@ pub struct Qemu {
 }
 
 /// Who executes the guest, and by which clock.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
     /// KVM where it works, else the emulator.
     Best,
@@ -108,8 +108,8 @@ impl Qemu {
         self.add_nodes(&mut qemu);
         for (index, image, snapshot) in [
             (0, parts.root, "on"),
-            (1, &parts.dir.join("job.img"), "on"),
-            (2, &parts.dir.join("output.img"), "off"),
+            (1, &parts.dir.join(JOB_DISK), "on"),
+            (2, &parts.dir.join(OUTPUT_DISK), "off"),
         ] {
             qemu.arg("-drive").arg(format!(
                 "if=ide,index={index},format=raw,snapshot={snapshot},file={}",

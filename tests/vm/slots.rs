@@ -24,14 +24,22 @@ pub struct Slots {
 pub fn take(wanted: usize) -> Slots {
     let pool = pool();
     let count = wanted.clamp(1, pool.total);
-    let begun = Instant::now();
-    let mut free = pool.free.lock().unwrap_or_else(PoisonError::into_inner);
-    while *free < count {
-        free = pool.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
-    }
-    *free -= count;
-    WAITED.set(WAITED.get() + begun.elapsed());
+    waiting_for(|| {
+        let mut free = pool.free.lock().unwrap_or_else(PoisonError::into_inner);
+        while *free < count {
+            free = pool.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        *free -= count;
+    });
     Slots { count }
+}
+
+/// Does what keeps this thread waiting for others.
+pub fn waiting_for<T>(wait: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let result = wait();
+    WAITED.set(WAITED.get() + begun.elapsed());
+    result
 }
 
 /// How long this thread has waited for CPUs so far.

@@ -13,6 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::cache::{Cache, Key, files_below};
+use super::census;
 use super::kernel::in_repository;
 use super::packages::{self, Apt};
 use super::process::{output_of, text_of};
@@ -37,12 +38,14 @@ impl Userland {
         let mut names: Vec<&str> = BASE.into_iter().chain(packages.iter().copied()).collect();
         names.sort_unstable();
         names.dedup();
+        let oraclectl = census::oraclectl()?;
         let key = Key::new()
             .text_part("host", &fs::read_to_string("/etc/os-release")?)
             .text_part("release", release.unwrap_or("the host's"))
             .text_part("packages", &names.join(" "))
             .text_part("made by", include_str!("userland.rs"))
-            .file_part(&in_repository(INIT))?;
+            .file_part(&in_repository(INIT))?
+            .file_part(&oraclectl)?;
         let dir = cache.artefact("userlands", &key, |dir| {
             eprintln!("rig: root file system: {}", names.join(" "));
             let tree = dir.join("tree");
@@ -55,6 +58,7 @@ impl Userland {
                 packages::unpack(&deb, &tree)?;
             }
             furnish(&tree)?;
+            fs::copy(&oraclectl, tree.join("usr/bin/oraclectl"))?;
             make_image(&tree, &dir.join("root.img"))
         })?;
         Ok(Self { image: dir.join("root.img"), tree: dir.join("tree") })

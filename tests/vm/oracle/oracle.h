@@ -48,6 +48,7 @@ enum oracle_op {
 	ORACLE_OP_TRACE_STOP = 0x107,  /* DONE, or NO_TRACE */
 	ORACLE_OP_MARK = 0x108,	       /* write RCX into a running trace */
 	ORACLE_OP_XCR0 = 0x109,	       /* XCR0 that CPU RDX has at this moment */
+	ORACLE_OP_CHECKPOINT = 0x10a,  /* from here the machine goes on in copies */
 };
 
 /*
@@ -148,6 +149,11 @@ static inline oracle_u64 oracle_trace_stop(void)
 static inline void oracle_mark(oracle_u64 value)
 {
 	oracle_call(ORACLE_OP_MARK, value, 0);
+}
+
+static inline void oracle_checkpoint(void)
+{
+	oracle_call(ORACLE_OP_CHECKPOINT, 0, 0);
 }
 
 static inline oracle_u64 oracle_xcr0(unsigned int cpu)

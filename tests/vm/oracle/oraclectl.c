@@ -35,6 +35,7 @@ static const char usage[] =
 	"                    environment of Bochs)\n"
 	"  mark N            write the number N into a running trace\n"
 	"  xcr0              print what XCR0 each CPU has at this moment\n"
+	"  checkpoint        from here the machine goes on in copies, if the rig so wants\n"
 	"\n"
 	"A report has two lines per CPU for the privilege levels and one for the CPU:\n"
 	"  cpu=0 level=user retired=N v128_light=N ... avx512=N ... exc14=N\n"
@@ -198,6 +199,10 @@ static int dispatch(int argc, char **argv)
 	}
 	if (argc == 2 && !strcmp(command, "xcr0")) {
 		print_xcr0();
+		return 0;
+	}
+	if (argc == 2 && !strcmp(command, "checkpoint")) {
+		oracle_checkpoint();
 		return 0;
 	}
 	if (argc >= 4 && !strcmp(command, "run") && !strcmp(argv[2], "--"))

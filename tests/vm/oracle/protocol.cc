@@ -4,6 +4,7 @@
  */
 #include "bochs.h"
 #include "cpu/cpu.h"
+#include "checkpoint.h"
 #include "counters.h"
 #include "profile.h"
 #include "trace.h"
@@ -65,6 +66,9 @@ void protocol_answer(unsigned cpu)
 		break;
 	case ORACLE_OP_XCR0:
 		result = xcr0_of(arg2);
+		break;
+	case ORACLE_OP_CHECKPOINT:
+		checkpoint_stand();
 		break;
 	default:
 		result = ORACLE_INVALID;
