@@ -9,43 +9,20 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Test, scheduler_guest, scheduler_program, script};
+use super::{scheduler_guest, scheduler_program, script};
 use crate::ensure_eq;
 use crate::vm::guest::CommandResult;
 use crate::vm::{Flavour, Qemu, in_repository};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "bad_input::unknown_flags_are_refused_by_name",
-        budget_s: 1,
-        body: unknown_flags_are_refused_by_name,
-    },
-    Test {
-        name: "bad_input::who_cannot_be_told_is_refused_all_the_same",
-        budget_s: 1,
-        body: who_cannot_be_told,
-    },
-    Test {
-        name: "bad_input::who_waits_for_a_scheduler_ends_when_told_to",
-        budget_s: 5,
-        body: who_waits_is_stopped,
-    },
-    Test {
-        name: "bad_input::help_and_version_need_nothing",
-        budget_s: 1,
-        body: help_and_version_need_nothing,
-    },
-    Test {
-        name: "bad_input::a_place_where_it_cannot_run_is_refused_in_one_sentence",
-        budget_s: 60,
-        body: refused_in_one_sentence,
-    },
-    Test {
-        name: "bad_input::a_missing_build_tool_is_named_with_its_package",
-        budget_s: 10,
-        body: a_missing_build_tool_is_named,
-    },
-];
+crate::tests! {
+    bad_input:
+    unknown_flags_are_refused_by_name(1),
+    who_cannot_be_told_is_refused_all_the_same(1),
+    who_waits_for_a_scheduler_ends_when_told_to(5),
+    help_and_version_need_nothing(1),
+    a_place_where_it_cannot_run_is_refused_in_one_sentence(60),
+    a_missing_build_tool_is_named_with_its_package(10),
+}
 
 fn unknown_flags_are_refused_by_name() -> Result<()> {
     let output = Command::new(scheduler_program()?).arg("--fast").output()?;
@@ -56,7 +33,7 @@ fn unknown_flags_are_refused_by_name() -> Result<()> {
 }
 
 /// The disk is full where errors go: no reason to panic.
-fn who_cannot_be_told() -> Result<()> {
+fn who_cannot_be_told_is_refused_all_the_same() -> Result<()> {
     let full = File::options().write(true).open("/dev/full")?;
     let refused = Command::new(scheduler_program()?)
         .args(["policy", "use", "nobody"])
@@ -70,7 +47,7 @@ fn who_cannot_be_told() -> Result<()> {
 }
 
 /// Once it has said that it waits it has installed whatever handles signals.
-fn who_waits_is_stopped() -> Result<()> {
+fn who_waits_for_a_scheduler_ends_when_told_to() -> Result<()> {
     let mut monitor = Command::new(scheduler_program()?)
         .args(["--monitor", "600"])
         .stderr(Stdio::piped())
@@ -93,7 +70,7 @@ fn help_and_version_need_nothing() -> Result<()> {
     Ok(())
 }
 
-fn refused_in_one_sentence() -> Result<()> {
+fn a_place_where_it_cannot_run_is_refused_in_one_sentence() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .command("su nobody -s /bin/sh -c scx_avxspec")
         .command("unshare -m sh -c 'mount -t tmpfs none /sys/kernel; scx_avxspec'")
@@ -125,7 +102,7 @@ fn is_one_sentence(result: &CommandResult, words: &[&str]) -> Result<()> {
 }
 
 /// The check that runs before anything is compiled, on a host that has nothing.
-fn a_missing_build_tool_is_named() -> Result<()> {
+fn a_missing_build_tool_is_named_with_its_package() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let check = dir.path().join("requirements");
     let built = Command::new("rustc")

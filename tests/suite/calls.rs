@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 
 use super::hotplug::FAIR_SERVER;
-use super::{Test, scheduler_guest, script};
+use super::{scheduler_guest, script};
 use crate::vm::machine::Machine;
 use crate::vm::{Bochs, Flavour, Qemu, bpf, in_repository, program};
 
@@ -14,18 +14,19 @@ use crate::vm::{Bochs, Flavour, Qemu, bpf, in_repository, program};
 mod scenes;
 use scenes::{CPUS, Scene, Stage, Thread};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "calls::the_kernel_calls_what_its_model_calls",
-        budget_s: 240,
-        body: || on(Qemu::cpus(CPUS as usize).counted_time(4).into(), Flavour::Stock, &STAGES),
-    },
-    Test {
-        name: "calls::the_kernel_that_hides_calls_what_its_model_calls",
-        budget_s: 240,
-        body: || on(Bochs::cpus(CPUS as usize).into(), Flavour::Patched, &[Stage::Wide]),
-    },
-];
+crate::tests! {
+    calls:
+    the_kernel_calls_what_its_model_calls(240),
+    the_kernel_that_hides_calls_what_its_model_calls(240),
+}
+
+fn the_kernel_calls_what_its_model_calls() -> Result<()> {
+    on(Qemu::cpus(CPUS as usize).counted_time(4).into(), Flavour::Stock, &STAGES)
+}
+
+fn the_kernel_that_hides_calls_what_its_model_calls() -> Result<()> {
+    on(Bochs::cpus(CPUS as usize).into(), Flavour::Patched, &[Stage::Wide])
+}
 
 const STAGES: [Stage; 2] = [Stage::Plain, Stage::AvxCore];
 

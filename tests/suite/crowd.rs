@@ -7,15 +7,18 @@ use anyhow::{Result, ensure};
 
 use super::counts::{Counts, counts_of};
 use super::hotplug::FAIR_SERVER;
-use super::{Test, scheduler_guest, script};
+use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::{Flavour, Qemu, in_repository, program};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "crowd::five_hundred_on_sixteen_cpus_are_where_they_may_be",
-    budget_s: 240,
-    body: || on_sixteen_cpus(30, 4),
-}];
+crate::tests! {
+    crowd:
+    five_hundred_on_sixteen_cpus_are_where_they_may_be(240),
+}
+
+fn five_hundred_on_sixteen_cpus_are_where_they_may_be() -> Result<()> {
+    on_sixteen_cpus(30, 4)
+}
 
 /// Milliseconds for which a CPU is there, and for which it is not.
 const HOTPLUG_MS: u32 = 1500;

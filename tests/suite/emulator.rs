@@ -3,14 +3,12 @@
 
 use anyhow::{Result, ensure};
 
-use super::Test;
 use crate::vm::{Bochs, Flavour, Guest, Kernel, in_repository, program};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "emulator::cpuid_faults_for_the_task_that_asks",
-    budget_s: 40,
-    body: cpuid_faults_for_the_task_that_asks,
-}];
+crate::tests! {
+    emulator:
+    cpuid_faults_for_the_task_that_asks(40),
+}
 
 fn cpuid_faults_for_the_task_that_asks() -> Result<()> {
     let programs = in_repository("tests/guest");

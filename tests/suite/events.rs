@@ -7,23 +7,16 @@ use serde::Deserialize;
 use super::avx::{WIDE, phases_guest, user_rows};
 use super::counts::counts_of;
 use super::hotplug::FAIR_SERVER;
-use super::{Test, scheduler_guest, script};
+use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::guest::Outcome;
 use crate::vm::{Bochs, Flavour, Qemu, in_repository, program};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "events::they_are_what_the_program_did_and_the_kernel_saw",
-        budget_s: 120,
-        body: they_are_what_the_program_did,
-    },
-    Test {
-        name: "events::they_go_on_when_a_cpu_goes_and_comes",
-        budget_s: 60,
-        body: they_go_on_when_a_cpu_goes,
-    },
-];
+crate::tests! {
+    events:
+    they_are_what_the_program_did_and_the_kernel_saw(120),
+    they_go_on_when_a_cpu_goes_and_comes(60),
+}
 
 /// One of each line.
 #[derive(Debug, Deserialize)]
@@ -54,7 +47,7 @@ const WIDE_INSTRUCTIONS: u64 = 2 + 98 * WIDE_ITERATIONS;
 
 /// The program stands still where anything is begun to be counted, and where it is no longer.
 /// The emulator knows what was executed, and the kernel how often the program was moved.
-fn they_are_what_the_program_did() -> Result<()> {
+fn they_are_what_the_program_did_and_the_kernel_saw() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .command(&script(&format!(
             "moves() {{ sed -n 's/^se.nr_migrations *: *//p' /proc/$phases/task/$thread/sched; }}
@@ -217,7 +210,7 @@ fn ensure_others(outcome: &Outcome) -> Result<()> {
 }
 
 /// The scheduler is loaded anew under who follows, and what happens is told afterwards.
-fn they_go_on_when_a_cpu_goes() -> Result<()> {
+fn they_go_on_when_a_cpu_goes_and_comes() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/avx/hinted.c"))?)
         .command(&script(

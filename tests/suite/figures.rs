@@ -5,30 +5,18 @@ use std::fs;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::Test;
 use crate::tools::bench;
 use crate::tools::figures::{KINDS, NO_REASON, kept, measured, page};
 use crate::tools::results::{Figure, Results};
 use crate::vm::in_repository;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "figures::the_page_shows_what_is_kept",
-        budget_s: 1,
-        body: the_page_shows_what_is_kept,
-    },
-    Test { name: "figures::what_failed_is_no_figure", budget_s: 1, body: what_failed_is_no_figure },
-    Test {
-        name: "figures::what_is_short_has_its_reason_for_as_long_as_it_is",
-        budget_s: 1,
-        body: what_is_short_has_its_reason,
-    },
-    Test {
-        name: "figures::where_there_is_no_bar_there_is_no_verdict",
-        budget_s: 1,
-        body: no_verdict_without_a_bar,
-    },
-];
+crate::tests! {
+    figures:
+    the_page_shows_what_is_kept(1),
+    what_failed_is_no_figure(1),
+    what_is_short_has_its_reason_for_as_long_as_it_is(1),
+    where_there_is_no_bar_there_is_no_verdict(1),
+}
 
 fn the_page_shows_what_is_kept() -> Result<()> {
     let mut sections = Vec::new();
@@ -68,7 +56,7 @@ fn page_of(figures: Vec<Figure>) -> String {
     page(&[("Measured", Results { figures })])
 }
 
-fn what_is_short_has_its_reason() -> Result<()> {
+fn what_is_short_has_its_reason_for_as_long_as_it_is() -> Result<()> {
     for reason in bench::reasons() {
         for name in reason.figures {
             let text = page_of(vec![figure(name, "at least 2", "short")]);
@@ -85,7 +73,7 @@ fn what_is_short_has_its_reason() -> Result<()> {
     Ok(())
 }
 
-fn no_verdict_without_a_bar() -> Result<()> {
+fn where_there_is_no_bar_there_is_no_verdict() -> Result<()> {
     let text = page_of(vec![figure("a", "none", "ok"), figure("b", "at least 1", "ok")]);
     ensure!(text.contains("| `a` | 1.00 | s | none | - |"), "{text}");
     ensure!(text.contains("| `b` | 1.00 | s | at least 1 | ok |"), "{text}");

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, bail, ensure};
 
-use super::Test;
 use super::hiding::costs::code_lines_added;
 use super::recovery::{ERROR, STALL};
 use crate::ensure_eq;
@@ -21,68 +20,25 @@ use crate::vm::process::Tied;
 use crate::vm::series::{Source, patches_in};
 use crate::vm::warnings::warning_in;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "host::an_artefact_appears_whole_or_not_at_all",
-        budget_s: 1,
-        body: an_artefact_appears_whole_or_not_at_all,
-    },
-    Test {
-        name: "host::two_builds_of_one_artefact_are_one",
-        budget_s: 1,
-        body: two_builds_of_one_artefact_are_one,
-    },
-    Test {
-        name: "host::a_key_tells_contents_and_names_apart",
-        budget_s: 1,
-        body: a_key_tells_contents_and_names_apart,
-    },
-    Test {
-        name: "host::a_series_writes_only_what_differs",
-        budget_s: 2,
-        body: a_series_writes_only_what_differs,
-    },
-    Test {
-        name: "host::a_series_that_does_not_apply_changes_nothing",
-        budget_s: 2,
-        body: a_series_that_does_not_apply_changes_nothing,
-    },
-    Test {
-        name: "host::an_interrupted_build_leaves_no_object_behind",
-        budget_s: 1,
-        body: an_interrupted_build_leaves_no_object_behind,
-    },
-    Test {
-        name: "host::trouble_is_told_from_chatter",
-        budget_s: 1,
-        body: trouble_is_told_from_chatter,
-    },
-    Test {
-        name: "host::each_known_bug_can_still_be_seeded",
-        budget_s: 1,
-        body: mutants::all_can_be_seeded,
-    },
-    Test {
-        name: "host::lists_of_other_programs_are_read_right",
-        budget_s: 1,
-        body: lists_of_other_programs_are_read_right,
-    },
-    Test {
-        name: "host::each_line_of_code_that_a_series_adds_is_counted_once",
-        budget_s: 1,
-        body: each_line_of_code_that_a_series_adds_is_counted_once,
-    },
-    Test {
-        name: "host::what_others_take_of_a_cpu_is_not_a_childs_own_time",
-        budget_s: 10,
-        body: what_others_take_of_a_cpu_is_not_a_childs_own_time,
-    },
-    Test {
-        name: "host::who_stops_reading_is_told_of_no_failure",
-        budget_s: 5,
-        body: who_stops_reading_is_told_of_no_failure,
-    },
-];
+crate::tests! {
+    host:
+    an_artefact_appears_whole_or_not_at_all(1),
+    two_builds_of_one_artefact_are_one(1),
+    a_key_tells_contents_and_names_apart(1),
+    a_series_writes_only_what_differs(2),
+    a_series_that_does_not_apply_changes_nothing(2),
+    an_interrupted_build_leaves_no_object_behind(1),
+    trouble_is_told_from_chatter(1),
+    each_known_bug_can_still_be_seeded(1),
+    lists_of_other_programs_are_read_right(1),
+    each_line_of_code_that_a_series_adds_is_counted_once(1),
+    what_others_take_of_a_cpu_is_not_a_childs_own_time(10),
+    who_stops_reading_is_told_of_no_failure(5),
+}
+
+fn each_known_bug_can_still_be_seeded() -> Result<()> {
+    mutants::all_can_be_seeded()
+}
 
 fn an_artefact_appears_whole_or_not_at_all() -> Result<()> {
     let dir = tempfile::tempdir()?;

@@ -4,17 +4,18 @@
 use anyhow::{Result, ensure};
 
 use super::avx::fairness::with_fake_counters;
-use super::{Test, scheduler_guest, script};
+use super::{scheduler_guest, script};
 use crate::vm::{Flavour, Qemu};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "hotplug::the_scheduler_restarts_by_itself_and_nothing_stalls",
-        budget_s: 90,
-        body: || rounds(3),
-    },
-    Test { name: "hotplug::several_cpus_may_go_while_it_restarts", budget_s: 180, body: in_a_row },
-];
+crate::tests! {
+    hotplug:
+    the_scheduler_restarts_by_itself_and_nothing_stalls(90),
+    several_cpus_may_go_while_it_restarts(180),
+}
+
+fn the_scheduler_restarts_by_itself_and_nothing_stalls() -> Result<()> {
+    rounds(3)
+}
 
 /// Linux 6.12 lets the bandwidth that it accounts to a CPU's fair server sink
 /// below zero, or finds the server in a state that it thought impossible, and
@@ -54,7 +55,7 @@ pub fn rounds(count: u32) -> Result<()> {
 
 /// It counts on each CPU, and one goes before it has begun to there; then they go in a row. No CPU
 /// is said to leave while the first counters are opened: for that one they would wait forever.
-fn in_a_row() -> Result<()> {
+fn several_cpus_may_go_while_it_restarts() -> Result<()> {
     let guest = scheduler_guest(Qemu::cpus(6), Flavour::Stock)?;
     let outcome = with_fake_counters(guest, Flavour::Stock)?
         .command(&script(

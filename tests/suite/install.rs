@@ -9,23 +9,16 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::readme::type_in;
-use super::{Test, scheduler_program};
+use super::scheduler_program;
 use crate::ensure_eq;
 use crate::vm::in_repository;
 use crate::vm::process::{output_of, text_of};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "install::make_install_puts_files_where_they_belong_and_uninstall_leaves_none",
-        budget_s: 10,
-        body: installed_and_uninstalled,
-    },
-    Test {
-        name: "install::make_deb_builds_a_package_that_is_complete",
-        budget_s: 240,
-        body: debian_package,
-    },
-];
+crate::tests! {
+    install:
+    make_install_puts_files_where_they_belong_and_uninstall_leaves_none(10),
+    make_deb_builds_a_package_that_is_complete(240),
+}
 
 /// Below PREFIX, beside the manual pages of commands and the patches of the kernel.
 const FILES: [&str; 33] = [
@@ -94,7 +87,7 @@ fn every_link_leads_to_a_file(documents: &Path) -> Result<()> {
     Ok(())
 }
 
-fn installed_and_uninstalled() -> Result<()> {
+fn make_install_puts_files_where_they_belong_and_uninstall_leaves_none() -> Result<()> {
     let root = tempfile::tempdir()?;
     let program = scheduler_program()?;
     // Another test may build a package meanwhile.
@@ -149,7 +142,7 @@ fn installed_and_uninstalled() -> Result<()> {
     Ok(())
 }
 
-fn debian_package() -> Result<()> {
+fn make_deb_builds_a_package_that_is_complete() -> Result<()> {
     type_in("make deb")?;
     let dir = in_repository("target/debian");
     let name = format!("scx-avxspec_{}-1_amd64.deb", env!("CARGO_PKG_VERSION"));

@@ -8,70 +8,26 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::Test;
 use crate::ensure_eq;
 use crate::vm::machine::Machine;
 use crate::vm::{Bochs, Flavour, Guest, Qemu, qemu};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "machines::qemu_runs_commands_and_brings_back_what_they_left",
-        budget_s: 40,
-        body: qemu_runs_commands,
-    },
-    Test {
-        name: "machines::qemu_has_the_topology_ordered",
-        budget_s: 40,
-        body: qemu_has_the_topology_ordered,
-    },
-    Test {
-        name: "machines::bochs_has_the_topology_ordered",
-        budget_s: 60,
-        body: bochs_has_the_topology_ordered,
-    },
-    Test {
-        name: "machines::bochs_has_avx512_vmx_and_a_sane_clock",
-        budget_s: 90,
-        body: bochs_has_avx512_vmx_and_a_sane_clock,
-    },
-    Test {
-        name: "machines::a_hanging_guest_fails_within_its_limit",
-        budget_s: 40,
-        body: a_hanging_guest_fails,
-    },
-    Test {
-        name: "machines::a_panicking_guest_fails_and_shows_why",
-        budget_s: 40,
-        body: a_panicking_guest_fails,
-    },
-    Test {
-        name: "machines::an_oopsing_guest_fails_and_shows_why",
-        budget_s: 40,
-        body: an_oopsing_guest_fails,
-    },
-    Test {
-        name: "machines::a_warning_guest_fails_and_shows_why",
-        budget_s: 40,
-        body: a_warning_guest_fails,
-    },
-    Test {
-        name: "machines::an_impossible_machine_is_refused_with_a_reason",
-        budget_s: 5,
-        body: an_impossible_machine_is_refused_with_a_reason,
-    },
-    Test {
-        name: "machines::a_killed_rig_leaves_no_guest",
-        budget_s: 40,
-        body: a_killed_rig_leaves_no_guest,
-    },
-    Test {
-        name: "machines::kvm_is_used_only_where_it_works",
-        budget_s: 30,
-        body: kvm_is_used_only_where_it_works,
-    },
-];
+crate::tests! {
+    machines:
+    qemu_runs_commands_and_brings_back_what_they_left(40),
+    qemu_has_the_topology_ordered(40),
+    bochs_has_the_topology_ordered(60),
+    bochs_has_avx512_vmx_and_a_sane_clock(90),
+    a_hanging_guest_fails_within_its_limit(40),
+    a_panicking_guest_fails_and_shows_why(40),
+    an_oopsing_guest_fails_and_shows_why(40),
+    a_warning_guest_fails_and_shows_why(40),
+    an_impossible_machine_is_refused_with_a_reason(5),
+    a_killed_rig_leaves_no_guest(40),
+    kvm_is_used_only_where_it_works(30),
+}
 
-fn qemu_runs_commands() -> Result<()> {
+fn qemu_runs_commands_and_brings_back_what_they_left() -> Result<()> {
     let source = tempfile::NamedTempFile::new()?;
     std::fs::write(source.path(), "from the host")?;
     let outcome = Guest::new(Qemu::cpus(4).into(), Flavour::Stock)
@@ -153,7 +109,7 @@ fn failure_of(script: &str, limit: u64) -> Result<String> {
 }
 
 /// A busy machine may need longer than the first limits until its guest is up at all.
-fn a_hanging_guest_fails() -> Result<()> {
+fn a_hanging_guest_fails_within_its_limit() -> Result<()> {
     let mut error = String::new();
     for limit in [15, 60, 240] {
         error = failure_of("echo about to hang >/dev/console; sleep 100000", limit)?;
@@ -165,20 +121,20 @@ fn a_hanging_guest_fails() -> Result<()> {
     bail!("the guest never got as far as its command: {error}")
 }
 
-fn a_panicking_guest_fails() -> Result<()> {
+fn a_panicking_guest_fails_and_shows_why() -> Result<()> {
     let error = failure_of("echo c >/proc/sysrq-trigger; sleep 100000", 120)?;
     ensure!(error.contains("sysrq triggered crash"), "{error}");
     Ok(())
 }
 
-fn an_oopsing_guest_fails() -> Result<()> {
+fn an_oopsing_guest_fails_and_shows_why() -> Result<()> {
     let error =
         failure_of("echo EXCEPTION >/sys/kernel/debug/provoke-crash/DIRECT; sleep 100000", 120)?;
     ensure!(error.contains("lkdtm_EXCEPTION"), "{error}");
     Ok(())
 }
 
-fn a_warning_guest_fails() -> Result<()> {
+fn a_warning_guest_fails_and_shows_why() -> Result<()> {
     let error = failure_of("echo WARNING >/sys/kernel/debug/provoke-crash/DIRECT", 120)?;
     ensure!(error.contains("WARNING: "), "{error}");
     ensure!(error.contains("lkdtm_WARNING"), "{error}");

@@ -4,19 +4,18 @@
 use anyhow::{Result, ensure};
 
 use super::counts::counts_of;
-use super::{Test, scheduler_guest, script};
+use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::suite::hotplug::FAIR_SERVER;
 use crate::vm::{Flavour, Qemu, in_repository};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "metrics::prometheus_scrapes_the_agent_and_finds_nothing_wrong",
-    budget_s: 120,
-    body: prometheus_scrapes,
-}];
+crate::tests! {
+    metrics:
+    prometheus_scrapes_the_agent_and_finds_nothing_wrong(120),
+}
 
 /// A CPU goes meanwhile, so that the scheduler is loaded anew: what is counted goes on.
-fn prometheus_scrapes() -> Result<()> {
+fn prometheus_scrapes_the_agent_and_finds_nothing_wrong() -> Result<()> {
     let contrib = |name: &str| in_repository("contrib/prometheus").join(name);
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .package("prometheus")

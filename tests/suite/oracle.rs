@@ -4,27 +4,23 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::Test;
 use crate::ensure_eq;
 use crate::vm::{Bochs, Flavour, Guest, Kernel, census, in_repository, program};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "oracle::counts_known_programs_exactly_on_one_cpu",
-        budget_s: 120,
-        body: || known_programs(1),
-    },
-    Test {
-        name: "oracle::counts_known_programs_exactly_on_two_cpus",
-        budget_s: 150,
-        body: || known_programs(2),
-    },
-    Test {
-        name: "oracle::reports_traces_and_classifies",
-        budget_s: 120,
-        body: reports_traces_and_classifies,
-    },
-];
+crate::tests! {
+    oracle:
+    counts_known_programs_exactly_on_one_cpu(120),
+    counts_known_programs_exactly_on_two_cpus(150),
+    reports_traces_and_classifies(120),
+}
+
+fn counts_known_programs_exactly_on_one_cpu() -> Result<()> {
+    known_programs(1)
+}
+
+fn counts_known_programs_exactly_on_two_cpus() -> Result<()> {
+    known_programs(2)
+}
 
 const MODULE: &str = "oracle_selftest";
 const MODULE_LINE: &str = "oracle-selftest:";
@@ -97,7 +93,6 @@ fn known_programs(cpus: usize) -> Result<()> {
 fn reports_traces_and_classifies() -> Result<()> {
     let outcome = Guest::new(Bochs::cpus(1).traces().into(), Flavour::Patched)
         .package("openssl")
-        .program(&census::oraclectl()?)
         .command("oraclectl xcr0")
         .command("oraclectl report")
         .command(

@@ -6,22 +6,15 @@ use anyhow::{Result, ensure};
 
 use super::counts::counts_of;
 use super::hotplug::FAIR_SERVER;
-use super::{Test, scheduler_guest, script};
+use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::{Flavour, Qemu, in_repository, program};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "policy::is_used_undone_tried_out_and_confirmed_while_the_scheduler_runs",
-        budget_s: 150,
-        body: is_changed_live,
-    },
-    Test {
-        name: "policy::the_control_socket_is_for_one_agent_and_for_whom_it_lets_in",
-        budget_s: 110,
-        body: control_socket,
-    },
-];
+crate::tests! {
+    policy:
+    is_used_undone_tried_out_and_confirmed_while_the_scheduler_runs(150),
+    the_control_socket_is_for_one_agent_and_for_whom_it_lets_in(110),
+}
 
 /// What both scripts begin with.
 const HANDLING: &str = "
@@ -52,7 +45,7 @@ const BAD_FILES: &str = r#"
     refuses set avx-cpus=1 sizing=lots
 "#;
 
-fn is_changed_live() -> Result<()> {
+fn is_used_undone_tried_out_and_confirmed_while_the_scheduler_runs() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .command(&script(&format!(
             "{HANDLING}
@@ -153,7 +146,7 @@ const ROUNDS: u64 = 10;
 /// For what a first crowd left unused. A request of each client that stayed would be more.
 const GROWTH_KB: u64 = 2048;
 
-fn control_socket() -> Result<()> {
+fn the_control_socket_is_for_one_agent_and_for_whom_it_lets_in() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .package("util-linux")
         .program(&program::compile(&in_repository("tests/guest/pester.c"))?)

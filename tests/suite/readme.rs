@@ -7,21 +7,18 @@ use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
 
-use super::{Test, all_tests, scheduler};
+use super::{all_tests, scheduler};
 use crate::vm::in_repository;
 use crate::vm::process::tail;
 use crate::vm::slots;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "readme::every_command_is_run_by_a_test",
-        budget_s: 1,
-        body: every_command_is_run_by_a_test,
-    },
-    Test { name: MAKE_RUN, budget_s: 300, body: make_run },
-    Test { name: RIG_BOOT, budget_s: 60, body: rig_boot },
-    Test { name: BENCH_PART, budget_s: 60, body: bench_part },
-];
+crate::tests! {
+    readme:
+    every_command_is_run_by_a_test(1),
+    make_run_compares_a_load_without_and_with_avx_cores(300),
+    cargo_rig_boot_runs_a_command(60),
+    make_bench_writes_results(60),
+}
 
 const MAKE_RUN: &str = "readme::make_run_compares_a_load_without_and_with_avx_cores";
 const RIG_BOOT: &str = "readme::cargo_rig_boot_runs_a_command";
@@ -76,14 +73,15 @@ pub fn type_in(command: &str) -> Result<String> {
     Ok(text)
 }
 
-/// A command that starts guests: those are of another rig, which knows nothing of this one's.
-fn type_in_alone(command: &str) -> Result<String> {
-    let _all = slots::take(slots::total());
+/// A command that starts one guest after the other: those are of another rig, which knows nothing
+/// of this one's, and take one of the host's CPUs.
+fn type_in_with_guests(command: &str) -> Result<String> {
+    let _slot = slots::take(1);
     type_in(command)
 }
 
-fn make_run() -> Result<()> {
-    let text = type_in_alone("make run")?;
+fn make_run_compares_a_load_without_and_with_avx_cores() -> Result<()> {
+    let text = type_in_with_guests("make run")?;
     for sign in [
         "the scheduler runs: avxspec",
         "AVX cores: 0 of 4  policy 1",
@@ -108,22 +106,24 @@ fn make_run() -> Result<()> {
     Ok(())
 }
 
-fn rig_boot() -> Result<()> {
+fn cargo_rig_boot_runs_a_command() -> Result<()> {
     let (command, _) = RUN_BY
         .iter()
         .find(|(_, runner)| *runner == RIG_BOOT)
         .ok_or_else(|| anyhow::anyhow!("the command is in the table"))?;
-    let text = type_in_alone(command)?;
+    let text = type_in_with_guests(command)?;
     ensure!(text.contains("sched_ext: BPF scheduler \"avxspec"), "{}", tail(&text, 40));
     ensure!(text.contains("rig: status 0"), "{}", tail(&text, 40));
     Ok(())
 }
 
 /// Beside other tests nothing is measured that `make figures` should show.
-fn bench_part() -> Result<()> {
+fn make_bench_writes_results() -> Result<()> {
     let dir = tempfile::tempdir()?;
-    let text =
-        type_in_alone(&format!("RIG_RESULTS={} make bench ONLY=rig.qemu", dir.path().display()))?;
+    let text = type_in_with_guests(&format!(
+        "RIG_RESULTS={} make bench ONLY=rig.qemu",
+        dir.path().display()
+    ))?;
     ensure!(text.contains("rig.qemu_boot_s"), "{}", tail(&text, 40));
     let results = fs::read_to_string(dir.path().join("bench/results.json"))?;
     let results: serde_json::Value = serde_json::from_str(&results)?;

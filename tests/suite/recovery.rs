@@ -6,48 +6,21 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
-use super::{Test, scheduler_guest, script};
+use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::kernel::Variant;
 use crate::vm::{Flavour, Qemu, bpf, in_repository};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "recovery::a_stalled_task_ejects_the_scheduler_and_everything_runs_on",
-        budget_s: 120,
-        body: stalled,
-    },
-    Test {
-        name: "recovery::a_killed_scheduler_leaves_everything_running",
-        budget_s: 60,
-        body: killed,
-    },
-    Test {
-        name: "recovery::an_error_ejects_the_scheduler_and_everything_runs_on",
-        budget_s: 90,
-        body: ejected_by_an_error,
-    },
-    Test {
-        name: "recovery::the_administrator_can_eject_the_scheduler",
-        budget_s: 60,
-        body: ejected_by_sysrq,
-    },
-    Test {
-        name: "recovery::who_a_realtime_task_preempts_goes_on_elsewhere",
-        budget_s: 60,
-        body: preempted,
-    },
-    Test {
-        name: "recovery::who_a_realtime_task_wakes_does_not_wait_behind_it",
-        budget_s: 60,
-        body: woken,
-    },
-    Test {
-        name: "recovery::realtime_tasks_that_come_and_go_keep_nobody_waiting",
-        budget_s: 60,
-        body: come_and_go,
-    },
-];
+crate::tests! {
+    recovery:
+    a_stalled_task_ejects_the_scheduler_and_everything_runs_on(120),
+    a_killed_scheduler_leaves_everything_running(60),
+    an_error_ejects_the_scheduler_and_everything_runs_on(90),
+    the_administrator_can_eject_the_scheduler(60),
+    who_a_realtime_task_preempts_goes_on_elsewhere(60),
+    who_a_realtime_task_wakes_does_not_wait_behind_it(60),
+    realtime_tasks_that_come_and_go_keep_nobody_waiting(60),
+}
 
 /// What the kernel says when it ejects a scheduler for an error.
 pub const ERROR: &str = "disabled (scx_bpf_error)";
@@ -60,7 +33,7 @@ const AFTERWARDS: &str = "
     all_progress $loops $pinned
     grep ext.enabled /proc/$pinned/sched | tr -d ' '";
 
-fn killed() -> Result<()> {
+fn a_killed_scheduler_leaves_everything_running() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .command(&script(&format!(
             "start_scheduler
@@ -75,7 +48,7 @@ fn killed() -> Result<()> {
     Ok(())
 }
 
-fn ejected_by_an_error() -> Result<()> {
+fn an_error_ejects_the_scheduler_and_everything_runs_on() -> Result<()> {
     let object = ejector()?;
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .release("trixie")
@@ -124,7 +97,7 @@ pub fn ejector() -> Result<PathBuf> {
     bpf::compile(&in_repository("tests/suite/eject.bpf.c"))
 }
 
-fn ejected_by_sysrq() -> Result<()> {
+fn the_administrator_can_eject_the_scheduler() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .command(&script(&format!(
             "start_scheduler
@@ -146,7 +119,7 @@ fn ejected_by_sysrq() -> Result<()> {
 /// It says that it goes to sleep, as whoever writes to a pipe does, and goes on for a while. Each
 /// of the two notes for itself when it was there: anybody else, and the script as well, may have
 /// come to that CPU in the wrong moment, and wait there until then.
-fn woken() -> Result<()> {
+fn who_a_realtime_task_wakes_does_not_wait_behind_it() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(3), Flavour::Stock)?
         .package("util-linux")
         .command(&script(
@@ -172,7 +145,7 @@ fn woken() -> Result<()> {
 
 /// A realtime task often wakes up on a CPU that idled, and to which somebody else was just sent.
 /// Since Linux 7.1 that one is sent on, which the kernel counts.
-fn come_and_go() -> Result<()> {
+fn realtime_tasks_that_come_and_go_keep_nobody_waiting() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(3), Flavour::Stock)?
         .package("util-linux")
         .command(&script(
@@ -203,7 +176,7 @@ fn come_and_go() -> Result<()> {
 
 /// A realtime task wakes on the CPU of another one, which may leave it as soon as there is no more
 /// to see of its being confined.
-fn preempted() -> Result<()> {
+fn who_a_realtime_task_preempts_goes_on_elsewhere() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .package("util-linux")
         .command(&script(
@@ -232,7 +205,7 @@ fn preempted() -> Result<()> {
 /// A realtime task that takes all of a CPU starves a task confined to it. The scheduler can do
 /// nothing about it and is blamed by the kernel's watchdog, which must end in the default
 /// scheduler, whose fair server then serves the starving task. Newer kernels serve it at once.
-fn stalled() -> Result<()> {
+fn a_stalled_task_ejects_the_scheduler_and_everything_runs_on() -> Result<()> {
     let has_server = !Variant::chosen()?.has_usual_source();
     let end = if has_server {
         "all_progress $hog $pinned

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::avx::fairness::{LICENCES, with_fake_counters};
 use super::counts::counts_of;
-use super::{Test, scheduler_guest, script};
+use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::guest::Outcome;
 use crate::vm::machine::Machine;
@@ -14,65 +14,34 @@ use crate::vm::{Bochs, Flavour, Qemu};
 
 pub const CHECK: &str = "scheduler::check_tells_without_rights_and_changes_nothing";
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "scheduler::loads_and_passes_the_verifier_on_the_stock_kernel_in_qemu",
-        budget_s: 60,
-        body: || loads(Qemu::cpus(4).into(), Flavour::Stock),
-    },
-    Test {
-        name: "scheduler::loads_and_passes_the_verifier_on_the_patched_kernel_in_qemu",
-        budget_s: 60,
-        body: || loads(Qemu::cpus(4).into(), Flavour::Patched),
-    },
-    Test {
-        name: "scheduler::loads_and_passes_the_verifier_on_the_patched_kernel_in_bochs",
-        budget_s: 120,
-        body: || loads(Bochs::cpus(2).into(), Flavour::Patched),
-    },
-    Test { name: CHECK, budget_s: 60, body: check_tells_without_rights },
-    Test {
-        name: "scheduler::loads_in_each_tier_where_there_are_caches_and_siblings",
-        budget_s: 90,
-        body: loads_in_each_tier,
-    },
-    Test {
-        name: "scheduler::loads_in_the_tier_trap_where_there_are_siblings",
-        budget_s: 180,
-        body: loads_in_the_tier_trap,
-    },
-    Test {
-        name: "scheduler::reports_statistics_to_itself_and_to_a_monitor",
-        budget_s: 60,
-        body: reports_statistics,
-    },
-    Test { name: "scheduler::shares_follow_weights", budget_s: 90, body: shares_follow_weights },
-    Test {
-        name: "scheduler::no_cpu_idles_beside_waiting_work",
-        budget_s: 90,
-        body: no_cpu_idles_beside_waiting_work,
-    },
-    Test {
-        name: "scheduler::who_shares_a_core_goes_to_one_that_idles",
-        budget_s: 90,
-        body: who_shares_a_core_goes_to_one_that_idles,
-    },
-    Test {
-        name: "scheduler::no_cache_is_slower_than_another",
-        budget_s: 90,
-        body: no_cache_is_slower_than_another,
-    },
-    Test {
-        name: "scheduler::a_pinned_task_gets_its_share_of_a_crowded_cpu",
-        budget_s: 90,
-        body: a_pinned_task_gets_its_share,
-    },
-    Test {
-        name: "scheduler::says_whose_weights_it_does_not_regard",
-        budget_s: 60,
-        body: says_whose_weights_it_does_not_regard,
-    },
-];
+crate::tests! {
+    scheduler:
+    loads_and_passes_the_verifier_on_the_stock_kernel_in_qemu(60),
+    loads_and_passes_the_verifier_on_the_patched_kernel_in_qemu(60),
+    loads_and_passes_the_verifier_on_the_patched_kernel_in_bochs(120),
+    check_tells_without_rights_and_changes_nothing(60),
+    loads_in_each_tier_where_there_are_caches_and_siblings(90),
+    loads_in_the_tier_trap_where_there_are_siblings(180),
+    reports_statistics_to_itself_and_to_a_monitor(60),
+    shares_follow_weights(90),
+    no_cpu_idles_beside_waiting_work(90),
+    who_shares_a_core_goes_to_one_that_idles(90),
+    no_cache_is_slower_than_another(90),
+    a_pinned_task_gets_its_share_of_a_crowded_cpu(90),
+    says_whose_weights_it_does_not_regard(60),
+}
+
+fn loads_and_passes_the_verifier_on_the_stock_kernel_in_qemu() -> Result<()> {
+    loads(Qemu::cpus(4).into(), Flavour::Stock)
+}
+
+fn loads_and_passes_the_verifier_on_the_patched_kernel_in_qemu() -> Result<()> {
+    loads(Qemu::cpus(4).into(), Flavour::Patched)
+}
+
+fn loads_and_passes_the_verifier_on_the_patched_kernel_in_bochs() -> Result<()> {
+    loads(Bochs::cpus(2).into(), Flavour::Patched)
+}
 
 fn loads(machine: Machine, flavour: Flavour) -> Result<()> {
     let outcome = scheduler_guest(machine, flavour)?
@@ -102,7 +71,7 @@ fn loads(machine: Machine, flavour: Flavour) -> Result<()> {
 
 /// The verifier goes through what a machine with one cache or with a thread for each core never
 /// needs, and through what a tier or a policy adds.
-fn loads_in_each_tier() -> Result<()> {
+fn loads_in_each_tier_where_there_are_caches_and_siblings() -> Result<()> {
     let guest = scheduler_guest(Qemu::topology(2, 2, 2), Flavour::Stock)?;
     let outcome = with_fake_counters(guest, Flavour::Stock)?
         .command(&script(&format!(
@@ -119,7 +88,7 @@ fn loads_in_each_tier() -> Result<()> {
 }
 
 /// The emulator has all CPUs share a cache.
-fn loads_in_the_tier_trap() -> Result<()> {
+fn loads_in_the_tier_trap_where_there_are_siblings() -> Result<()> {
     let outcome = scheduler_guest(Bochs::cpus(2).siblings(), Flavour::Patched)?
         .command(&script(
             "start_scheduler --tier trap --policy fair
@@ -146,7 +115,7 @@ fn are_verified_at_ease(outcome: &Outcome, tiers: &[&str]) -> Result<()> {
 }
 
 /// Where the scheduler would run, and where it would not.
-fn check_tells_without_rights() -> Result<()> {
+fn check_tells_without_rights_and_changes_nothing() -> Result<()> {
     const SEEN: &str = "grep -r . /sys/kernel/sched_ext; ls /sys/fs/bpf /run; cat /proc/mounts";
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .command(SEEN)
@@ -169,7 +138,7 @@ fn check_tells_without_rights() -> Result<()> {
     Ok(())
 }
 
-fn reports_statistics() -> Result<()> {
+fn reports_statistics_to_itself_and_to_a_monitor() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .command(&script(
             "umask 0
@@ -323,7 +292,7 @@ fn no_cache_is_slower_than_another() -> Result<()> {
     Ok(())
 }
 
-fn a_pinned_task_gets_its_share() -> Result<()> {
+fn a_pinned_task_gets_its_share_of_a_crowded_cpu() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2).counted_time(4), Flavour::Stock)?
         .command(&script(
             "start_scheduler

@@ -3,17 +3,16 @@
 
 use anyhow::{Result, ensure};
 
-use super::{Test, scheduler_guest, script, with_refusals};
+use super::{scheduler_guest, script, with_refusals};
 use crate::suite::hotplug::FAIR_SERVER;
 use crate::suite::recovery::ERROR;
 use crate::vm::guest::Guest;
 use crate::vm::{Flavour, Qemu, in_repository};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "service::systemd_starts_it_again_whatever_befalls_it",
-    budget_s: 240,
-    body: systemd_starts_it_again,
-}];
+crate::tests! {
+    service:
+    systemd_starts_it_again_whatever_befalls_it(240),
+}
 
 /// A guest in which systemd can be started, as in a container: in namespaces of its own. What it
 /// would start for a whole machine is taken away; of the unit only the log goes elsewhere.
@@ -26,7 +25,7 @@ fn guest_with_systemd() -> Result<Guest> {
         .file("/systemd.sh", &in_repository("tests/suite/systemd.sh")))
 }
 
-fn systemd_starts_it_again() -> Result<()> {
+fn systemd_starts_it_again_whatever_befalls_it() -> Result<()> {
     let outcome = with_refusals(guest_with_systemd()?, Flavour::Stock)?
         .command(&script(
             ". /systemd.sh

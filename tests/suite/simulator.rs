@@ -10,42 +10,19 @@ use toml::Value;
 
 use super::avx::costs::SCALAR_LIBRARY;
 use super::avx::{WIDE, phases_guest, user_rows};
-use super::{Test, scheduler_program};
+use super::scheduler_program;
 use crate::ensure_eq;
 use crate::vm::{Bochs, Flavour, in_repository};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "simulator::the_same_seed_gives_the_same_bytes",
-        budget_s: 10,
-        body: the_same_seed_gives_the_same_bytes,
-    },
-    Test {
-        name: "simulator::a_workload_of_ones_own_runs_or_is_refused_in_a_sentence",
-        budget_s: 5,
-        body: a_workload_of_ones_own,
-    },
-    Test {
-        name: "simulator::a_sweep_tries_other_parameters_and_policies",
-        budget_s: 30,
-        body: a_sweep_tries_other_parameters_and_policies,
-    },
-    Test {
-        name: "simulator::what_a_program_did_is_read_from_its_trace",
-        budget_s: 40,
-        body: what_a_program_did_is_read_from_its_trace,
-    },
-    Test {
-        name: "simulator::small_differences_are_no_differences",
-        budget_s: 1,
-        body: small_differences_are_no_differences,
-    },
-    Test {
-        name: "simulator::its_documentation_shows_what_it_prints",
-        budget_s: 25,
-        body: its_documentation_shows_what_it_prints,
-    },
-];
+crate::tests! {
+    simulator:
+    the_same_seed_gives_the_same_bytes(10),
+    a_workload_of_ones_own_runs_or_is_refused_in_a_sentence(5),
+    a_sweep_tries_other_parameters_and_policies(30),
+    what_a_program_did_is_read_from_its_trace(40),
+    small_differences_are_no_differences(1),
+    its_documentation_shows_what_it_prints(25),
+}
 
 fn sim(arguments: &[&str]) -> Result<Output> {
     Command::new(scheduler_program()?)
@@ -87,7 +64,7 @@ fn workload(lines: &str) -> String {
     format!("about = \"mine\"\n[[group]]\nname = \"it\"\n{lines}\n")
 }
 
-fn a_workload_of_ones_own() -> Result<()> {
+fn a_workload_of_ones_own_runs_or_is_refused_in_a_sentence() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("mine.toml");
     let page = dir.path().join("report.html");

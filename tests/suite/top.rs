@@ -4,18 +4,17 @@
 use anyhow::{Result, ensure};
 
 use super::hotplug::FAIR_SERVER;
-use super::{Test, scheduler_guest, script};
+use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::{Flavour, Qemu};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "top::it_shows_what_is_so_and_leaves_the_terminal_as_it_was",
-    budget_s: 90,
-    body: it_shows_what_is_so,
-}];
+crate::tests! {
+    top:
+    it_shows_what_is_so_and_leaves_the_terminal_as_it_was(90),
+}
 
 /// The size changes under it, a CPU goes, and the scheduler itself goes and comes back.
-fn it_shows_what_is_so() -> Result<()> {
+fn it_shows_what_is_so_and_leaves_the_terminal_as_it_was() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .package("tmux")
         // Which has the locale that tmux asks for.

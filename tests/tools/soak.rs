@@ -67,6 +67,12 @@ fn runs(arguments: &Arguments) -> Vec<Run> {
             run: Box::new(|| crowd::on_sixty_four_cpus(10).map(|()| 10.0)),
         },
         Run {
+            name: "agent.killed_at_any_moment",
+            unit: "agents",
+            bar: "the next one runs".to_owned(),
+            run: Box::new(|| agent::killed_at_any_moment(100).map(|()| 100.0)),
+        },
+        Run {
             name: "agent.killed_while_hidden",
             unit: "agents",
             bar: "all visible afterwards".to_owned(),

@@ -10,23 +10,20 @@ use serde_json::{Value, json};
 
 use super::counts::counts_of;
 use super::hiding::lifetime::guest_with_module;
-use super::{Test, scheduler_guest, scheduler_program, script};
+use super::{scheduler_guest, scheduler_program, script};
 use crate::ensure_eq;
 use crate::vm::{Flavour, Guest, Qemu, in_repository, program};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "agent::rude_crowds_at_both_doors_and_no_room_for_a_log_change_nothing",
-        budget_s: 180,
-        body: rude_crowds,
-    },
-    Test {
-        name: "agent::killed_at_any_moment_it_leaves_nothing_in_the_way",
-        budget_s: 400,
-        body: killed_at_any_moment,
-    },
-    Test { name: "agent::top_shows_64_cpus_in_40_columns", budget_s: 60, body: top_of_64_cpus },
-];
+crate::tests! {
+    agent:
+    rude_crowds_at_both_doors_and_no_room_for_a_log_change_nothing(180),
+    killed_at_any_moment_it_leaves_nothing_in_the_way(150),
+    top_shows_64_cpus_in_40_columns(60),
+}
+
+fn killed_at_any_moment_it_leaves_nothing_in_the_way() -> Result<()> {
+    killed_at_any_moment(32)
+}
 
 const ROUNDS: u64 = 10;
 /// What a second crowd may add to what a first one, as large, has left: the height of its waves is
@@ -36,7 +33,7 @@ const GROWTH_KB: u64 = 2048;
 /// A hundred at once at the control socket and as many for metrics, some of them silent, some in
 /// the middle of a word, some with a megabyte of nonsense; and no room for the log, or nobody who
 /// reads it.
-fn rude_crowds() -> Result<()> {
+fn rude_crowds_at_both_doors_and_no_room_for_a_log_change_nothing() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/guest/pester.c"))?)
         .command(&script(&format!(
@@ -160,15 +157,16 @@ fn ended_by_chance(guest: Guest, count: usize, body: &str) -> Result<()> {
     Ok(())
 }
 
-fn killed_at_any_moment() -> Result<()> {
-    let guest = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?.limit(900);
+/// `make soak` ends more of them.
+pub fn killed_at_any_moment(count: usize) -> Result<()> {
+    let guest = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?.limit(100 + 8 * count as u64);
     let body = "
         arguments=--force
         is_at_work() { is_enabled; }
         while :; do sleep 0.05; done & sleeper=$!
         ends all_progress $sleeper
         goes_on";
-    ended_by_chance(guest, 100, body)
+    ended_by_chance(guest, count, body)
 }
 
 /// The same beside a program from which AVX-512 is hidden between its phases; and each CPU is made to
@@ -217,7 +215,7 @@ fn status_of_64_cpus() -> Value {
 }
 
 /// In a terminal that is made narrow, and without colours.
-fn top_of_64_cpus() -> Result<()> {
+fn top_shows_64_cpus_in_40_columns() -> Result<()> {
     let mut status = tempfile::NamedTempFile::new()?;
     writeln!(status, "{}", status_of_64_cpus())?;
     let outcome = scheduler_guest(Qemu::cpus(2), Flavour::Stock)?

@@ -7,21 +7,14 @@ use serde_json::Value;
 use super::{phases_guest, status};
 use crate::ensure_eq;
 use crate::suite::counts::counts_of;
-use crate::suite::{Test, script};
+use crate::suite::script;
 use crate::vm::{Bochs, Flavour};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "avx::books_tell_what_programs_did",
-        budget_s: 60,
-        body: books_tell_what_programs_did,
-    },
-    Test {
-        name: "avx::turns_of_avx_tasks_are_as_long_as_the_policy_says",
-        budget_s: 90,
-        body: turns_are_as_long_as_the_policy_says,
-    },
-];
+crate::tests! {
+    avx:
+    books_tell_what_programs_did(60),
+    turns_of_avx_tasks_are_as_long_as_the_policy_says(90),
+}
 
 /// Of the program in the cgroup.
 const ROUNDS: u64 = 200;
@@ -82,7 +75,7 @@ fn books_tell_what_programs_did() -> Result<()> {
 }
 
 /// Two that do nothing but wide work take turns on one AVX core, and each turn is a phase.
-fn turns_are_as_long_as_the_policy_says() -> Result<()> {
+fn turns_of_avx_tasks_are_as_long_as_the_policy_says() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .command(&script(
             "start_scheduler --set sizing=static --set avx-cpus=1 --set only-where-it-pays=off \

@@ -7,14 +7,13 @@ use anyhow::{Context, Result, ensure};
 use super::fairness::with_fake_counters;
 use crate::ensure_eq;
 use crate::suite::counts::counts_of;
-use crate::suite::{Test, scheduler_guest, script};
+use crate::suite::{scheduler_guest, script};
 use crate::vm::{Flavour, Qemu, in_repository, program};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "avx::counters_tell_of_licences_and_are_left_to_others",
-    budget_s: 60,
-    body: licences_are_counted,
-}];
+crate::tests! {
+    avx:
+    counters_tell_of_licences_and_are_left_to_others(60),
+}
 
 /// One core of two threads, whose cycles are 600, 300 and 100 in a microsecond at each licence, with
 /// 50 operations.
@@ -22,7 +21,7 @@ const EVENTS: &str = "fake_clocks:0,fake_clocks:1,fake_clocks:2,fake_clocks:5";
 
 /// There is room for four events on each CPU. Somebody else comes who wants three of CPU 0. For a
 /// while they take turns, and then that one has them alone.
-fn licences_are_counted() -> Result<()> {
+fn counters_tell_of_licences_and_are_left_to_others() -> Result<()> {
     let guest = scheduler_guest(Qemu::topology(1, 1, 2), Flavour::Stock)?;
     let outcome = with_fake_counters(guest, Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/avx/rival.c"))?)

@@ -7,21 +7,14 @@ use serde_json::Value;
 use super::{phases_guest, status};
 use crate::ensure_eq;
 use crate::suite::counts::counts_of;
-use crate::suite::{Test, scheduler_guest, script};
+use crate::suite::{scheduler_guest, script};
 use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository, program};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "avx::who_comes_after_wide_work_gets_what_it_lost",
-        budget_s: 120,
-        body: who_comes_after_gets_what_it_lost,
-    },
-    Test {
-        name: "avx::counters_tell_how_low_clocks_are",
-        budget_s: 60,
-        body: counters_tell_how_low_clocks_are,
-    },
-];
+crate::tests! {
+    avx:
+    who_comes_after_wide_work_gets_what_it_lost(120),
+    counters_tell_how_low_clocks_are(60),
+}
 
 /// Of cycles at each licence, and of APERF and MPERF.
 pub const LICENCES: &str = "fake_clocks:0,fake_clocks:1,fake_clocks:2";
@@ -36,7 +29,7 @@ pub fn with_fake_counters(guest: Guest, flavour: Flavour) -> Result<Guest> {
 
 /// On one CPU wide work and a loop take turns. Licences are held for as long as a turn, so that
 /// the loop always has the low clock, and a quarter of its time is lost.
-fn who_comes_after_gets_what_it_lost() -> Result<()> {
+fn who_comes_after_wide_work_gets_what_it_lost() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(1), Flavour::Patched)?
         .command(&script(
             "start_scheduler --policy fair --set licence-hold=10ms --set licence-drop=0.25

@@ -16,76 +16,29 @@ use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use super::counts::counts_of;
-use super::{Test, scheduler_guest, script};
+use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::census::Row;
 use crate::vm::guest::Outcome;
 use crate::vm::process::text_of;
 use crate::vm::{Bochs, Flavour, Guest, census, in_repository, program};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "avx::wide_work_goes_to_avx_cores_before_it_begins",
-        budget_s: 90,
-        body: wide_work_goes_to_avx_cores,
-    },
-    Test {
-        name: "avx::string_functions_of_a_quiet_library_are_no_avx_work",
-        budget_s: 90,
-        body: string_functions_of_a_quiet_library,
-    },
-    Test {
-        name: "avx::programs_see_avx512_and_those_that_need_it_start",
-        budget_s: 90,
-        body: programs_see_avx512,
-    },
-    Test {
-        name: "avx::no_linker_saves_more_than_it_has_room_for",
-        budget_s: 120,
-        body: no_linker_saves_more_than_it_has_room_for,
-    },
-    Test { name: "avx::who_looks_late_finds_what_is_hidden", budget_s: 90, body: who_looks_late },
-    Test {
-        name: "avx::the_end_of_no_phase_is_missed",
-        budget_s: 90,
-        body: the_end_of_no_phase_is_missed,
-    },
-    Test {
-        name: "avx::the_way_to_an_avx_core_does_not_end_the_phase",
-        budget_s: 90,
-        body: a_switch_may_end_a_phase,
-    },
-    Test {
-        name: "avx::a_program_that_is_all_wide_work_is_left_alone",
-        budget_s: 90,
-        body: all_wide_work_is_left_alone,
-    },
-    Test {
-        name: "avx::openssl_encrypts_on_avx_cores_what_it_encrypts_elsewhere",
-        budget_s: 120,
-        body: openssl_encrypts_on_avx_cores,
-    },
-    Test {
-        name: "avx::nginx_serves_tls_from_avx_cores",
-        budget_s: 120,
-        body: nginx_serves_tls_from_avx_cores,
-    },
-    Test {
-        name: "avx::who_ran_before_the_scheduler_keeps_its_string_functions_on_avx_cores",
-        budget_s: 400,
-        body: who_ran_before_the_scheduler,
-    },
-    Test {
-        name: "avx::who_occupies_an_avx_core_is_read_from_a_trace",
-        budget_s: 1,
-        body: who_occupies_an_avx_core_is_read_from_a_trace,
-    },
-    Test {
-        name: "avx::policies_are_switched_live_and_each_decision_sees_a_whole_one",
-        budget_s: 150,
-        body: policies_are_switched_live,
-    },
-];
+crate::tests! {
+    avx:
+    wide_work_goes_to_avx_cores_before_it_begins(90),
+    string_functions_of_a_quiet_library_are_no_avx_work(90),
+    programs_see_avx512_and_those_that_need_it_start(90),
+    no_linker_saves_more_than_it_has_room_for(120),
+    who_looks_late_finds_what_is_hidden(90),
+    the_end_of_no_phase_is_missed(90),
+    the_way_to_an_avx_core_does_not_end_the_phase(90),
+    a_program_that_is_all_wide_work_is_left_alone(90),
+    openssl_encrypts_on_avx_cores_what_it_encrypts_elsewhere(120),
+    nginx_serves_tls_from_avx_cores(120),
+    who_ran_before_the_scheduler_keeps_its_string_functions_on_avx_cores(400),
+    who_occupies_an_avx_core_is_read_from_a_trace(1),
+    policies_are_switched_live_and_each_decision_sees_a_whole_one(150),
+}
 
 const CPUS: usize = 4;
 
@@ -95,7 +48,6 @@ const AVX_CPU: usize = 3;
 /// With what does AVX work, and what counts it.
 pub fn phases_guest(machine: Bochs, flavour: Flavour) -> Result<Guest> {
     Ok(scheduler_guest(machine, flavour)?
-        .program(&census::oraclectl()?)
         .program(&program::compile(&in_repository("tests/avx/phases.c"))?))
 }
 
@@ -139,12 +91,12 @@ fn wide_work(rows: &[Row], avx_cores: &[usize]) -> (u64, u64) {
     (wide(&|row| !avx_cores.contains(&row.cpu)), wide(&|_| true))
 }
 
-fn wide_work_goes_to_avx_cores() -> Result<()> {
+fn wide_work_goes_to_avx_cores_before_it_begins() -> Result<()> {
     ensure_both_where_they_belong(&alternate("", "")?)
 }
 
 /// Which otherwise have the encoding of AVX-512, and keep a task from being a scalar one.
-fn string_functions_of_a_quiet_library() -> Result<()> {
+fn string_functions_of_a_quiet_library_are_no_avx_work() -> Result<()> {
     ensure_both_where_they_belong(&alternate("", "string")?)
 }
 
@@ -161,7 +113,7 @@ const MARK: &str = "-Wl,-z,x86-64-v4";
 
 /// The C library sees no AVX-512 while it starts, unless the program needs it to, or the
 /// operator named it, or the policy is another one; everybody else does.
-fn programs_see_avx512() -> Result<()> {
+fn programs_see_avx512_and_those_that_need_it_start() -> Result<()> {
     let source = in_repository("tests/avx/sees.c");
     let mut guest = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?;
     for (name, arguments) in LINKED {
@@ -252,7 +204,7 @@ fn the_end_of_no_phase_is_missed() -> Result<()> {
 
 /// A library that is loaded after the program was seen at AVX work looks for AVX-512 between two
 /// phases; unless nobody is to be waited for.
-fn who_looks_late() -> Result<()> {
+fn who_looks_late_finds_what_is_hidden() -> Result<()> {
     let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
         .program(&program::compile(&in_repository("tests/avx/looks_later.c"))?)
         .command(&script(
@@ -285,7 +237,7 @@ fn scalar_work(row: &Row) -> u64 {
 }
 
 /// The switch that takes a task to an AVX core must not be taken for the end of its phase.
-fn a_switch_may_end_a_phase() -> Result<()> {
+fn the_way_to_an_avx_core_does_not_end_the_phase() -> Result<()> {
     let (on_scalar, all) = wide_work(&alternate("--set return=switch", "")?, &[AVX_CPU]);
     ensure!(all > 1_000_000, "{all} wide instructions in a second");
     ensure!(on_scalar * 10 <= all, "{on_scalar} of {all} wide instructions on scalar CPUs");
@@ -294,7 +246,7 @@ fn a_switch_may_end_a_phase() -> Result<()> {
 
 /// As many threads as CPUs, that do nothing but wide work, and one AVX core: three wait, and
 /// three CPUs idle, for a second. Then there is wide work on all of them.
-fn all_wide_work_is_left_alone() -> Result<()> {
+fn a_program_that_is_all_wide_work_is_left_alone() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(CPUS), Flavour::Patched)?
         .command(&script(
             "start_scheduler --set sizing=static --set avx-cpus=1
@@ -312,7 +264,7 @@ fn all_wide_work_is_left_alone() -> Result<()> {
     Ok(())
 }
 
-fn who_ran_before_the_scheduler() -> Result<()> {
+fn who_ran_before_the_scheduler_keeps_its_string_functions_on_avx_cores() -> Result<()> {
     let share = shares::wide_on_scalar_evex()?;
     ensure!(share <= 0.05, "{share} of the wide instructions are executed on scalar CPUs");
     Ok(())
@@ -327,10 +279,9 @@ const ENCRYPT: &str =
     "openssl enc -chacha20 -K 0123 -iv 4567 -in /bin/busybox 2>/dev/null | sha256sum";
 
 /// A program that looks for AVX-512 by itself, and late, finds it under the scheduler.
-fn openssl_encrypts_on_avx_cores() -> Result<()> {
+fn openssl_encrypts_on_avx_cores_what_it_encrypts_elsewhere() -> Result<()> {
     let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
         .package("openssl")
-        .program(&census::oraclectl()?)
         .command(ENCRYPT)
         .command(&script(&format!(
             "{WITH_AVX512}
@@ -404,7 +355,6 @@ fn nginx_serves_tls_from_avx_cores() -> Result<()> {
         .package("nginx-light")
         .package("openssl")
         .package("curl")
-        .program(&census::oraclectl()?)
         .file("/tmp/nginx.conf", &in_repository("tests/avx/nginx.conf"))
         .command(&script(&format!(
             "fetch() {{
@@ -435,7 +385,7 @@ const SWITCHES: u64 = 1000;
 
 /// At random, while threads alternate between scalar and wide work. Each decision computes the
 /// checksum of what it read; what is refused changes nothing.
-fn policies_are_switched_live() -> Result<()> {
+fn policies_are_switched_live_and_each_decision_sees_a_whole_one() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .program(&program::compile(&in_repository("tests/avx/switch_policies.c"))?)
         .command(&script(&format!(

@@ -4,26 +4,19 @@
 use anyhow::{Context, Result, ensure};
 
 use super::{CPUS, phases_guest, status};
-use crate::suite::{Test, scheduler_guest, script};
+use crate::suite::{scheduler_guest, script};
 use crate::vm::guest::Outcome;
 use crate::vm::{Bochs, Flavour, Qemu};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "avx::what_avx_cores_would_gain_is_told_before_there_are_any",
-        budget_s: 90,
-        body: told_before_there_are_any,
-    },
-    Test {
-        name: "avx::what_avx_cores_would_gain_is_told_on_a_stock_kernel",
-        budget_s: 90,
-        body: told_on_a_stock_kernel,
-    },
-];
+crate::tests! {
+    avx:
+    what_avx_cores_would_gain_is_told_before_there_are_any(90),
+    what_avx_cores_would_gain_is_told_on_a_stock_kernel(90),
+}
 
 /// A tenth of what the threads do is wide work, in pieces of 40 us. A trial of AVX cores, and it is
 /// looked anew.
-fn told_before_there_are_any() -> Result<()> {
+fn what_avx_cores_would_gain_is_told_before_there_are_any() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(CPUS).siblings(), Flavour::Patched)?
         .command(&script(
             "start_scheduler --policy observe
@@ -61,7 +54,7 @@ fn told_before_there_are_any() -> Result<()> {
 
 /// Where only those are seen who are switched out in the middle of it. QEMU has no AVX-512, and
 /// there it is not known.
-fn told_on_a_stock_kernel() -> Result<()> {
+fn what_avx_cores_would_gain_is_told_on_a_stock_kernel() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(CPUS), Flavour::Stock)?
         .command(&script(
             "start_scheduler --policy observe

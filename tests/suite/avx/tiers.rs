@@ -8,39 +8,20 @@ use super::{CPUS, phases_guest, user_rows, wide_work};
 use crate::ensure_eq;
 use crate::suite::counts::{Counts, counts_of};
 use crate::suite::hotplug::FAIR_SERVER;
-use crate::suite::{Test, scheduler_guest, script, with_refusals};
+use crate::suite::{scheduler_guest, script, with_refusals};
 use crate::vm::guest::Outcome;
 use crate::vm::{Bochs, Flavour, Kernel, Qemu, in_repository, program};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "avx::long_wide_work_goes_to_avx_cores_on_a_stock_kernel",
-        budget_s: 90,
-        body: long_wide_work,
-    },
-    Test {
-        name: "avx::who_says_what_its_work_is_runs_where_it_belongs",
-        budget_s: 60,
-        body: hints_are_followed,
-    },
-    Test {
-        name: "avx::who_says_what_its_work_is_waits_for_no_tick",
-        budget_s: 60,
-        body: hints_are_followed_at_once,
-    },
-    Test {
-        name: "avx::a_kernel_that_refuses_to_hide_leaves_the_next_best_tier",
-        budget_s: 150,
-        body: refused,
-    },
-    Test {
-        name: "avx::nothing_is_hidden_where_openzfs_is_loaded",
-        budget_s: 240,
-        body: beside_openzfs,
-    },
-    Test { name: "avx::low_clocks_tell_of_avx_work", budget_s: 60, body: low_clocks_tell },
-    Test { name: "avx::listed_cpus_are_avx_cores", budget_s: 40, body: listed_cpus_are_avx_cores },
-];
+crate::tests! {
+    avx:
+    long_wide_work_goes_to_avx_cores_on_a_stock_kernel(90),
+    who_says_what_its_work_is_runs_where_it_belongs(60),
+    who_says_what_its_work_is_waits_for_no_tick(60),
+    a_kernel_that_refuses_to_hide_leaves_the_next_best_tier(150),
+    nothing_is_hidden_where_openzfs_is_loaded(240),
+    low_clocks_tell_of_avx_work(60),
+    listed_cpus_are_avx_cores(40),
+}
 
 /// One CPU that is not listed, one that does not exist, and back to another method.
 fn listed_cpus_are_avx_cores() -> Result<()> {
@@ -69,7 +50,7 @@ fn listed_cpus_are_avx_cores() -> Result<()> {
 
 /// Threads that do nothing but wide work and threads that do none, more than CPUs: each is
 /// switched out now and then, and what it has in its registers then is saved.
-fn long_wide_work() -> Result<()> {
+fn long_wide_work_goes_to_avx_cores_on_a_stock_kernel() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(CPUS), Flavour::Stock)?
         .command(&script(
             "start_scheduler --set sizing=static --set avx-cpus=2
@@ -92,7 +73,7 @@ fn long_wide_work() -> Result<()> {
 
 /// Built to hide, the kernel does not, as on a CPU that its test at boot has found wanting. Who
 /// insists is told so.
-fn refused() -> Result<()> {
+fn a_kernel_that_refuses_to_hide_leaves_the_next_best_tier() -> Result<()> {
     let guest = phases_guest(Bochs::cpus(2), Flavour::Patched)?;
     let outcome = with_refusals(guest, Flavour::Patched)?
         .command(&script(
@@ -104,7 +85,7 @@ fn refused() -> Result<()> {
              wait_until 30 has_tier xstate || fail \"$(scx_avxspec status)\"
              stop_scheduler
              cat /tmp/scheduler.err >&2
-             scx_avxspec --tier trap 2>/tmp/refused; echo status=$?
+             scx_avxspec --tier trap 2>/tmp/a_kernel_that_refuses_to_hide_leaves_the_next_best_tier; echo status=$?
              is_disabled || fail the kernel still has it
              grep -c 'cannot be hidden on this CPU: leave out --tier' /tmp/refused | sed s/^/told=/
              kill $loops",
@@ -119,7 +100,7 @@ fn refused() -> Result<()> {
 }
 
 /// It comes while the scheduler hides.
-fn beside_openzfs() -> Result<()> {
+fn nothing_is_hidden_where_openzfs_is_loaded() -> Result<()> {
     let module = Kernel::get(Flavour::Patched)?.module(
         &in_repository("tests/guest"),
         "openzfs_module",
@@ -164,7 +145,7 @@ fn ensure_tier(outcome: &Outcome, tier: &str) -> Result<()> {
 }
 
 /// Counters say that the clock is low while one loop of four runs, and then that it is not.
-fn low_clocks_tell() -> Result<()> {
+fn low_clocks_tell_of_avx_work() -> Result<()> {
     let guest = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?;
     let outcome = with_fake_counters(guest, Flavour::Stock)?
         .command(&script(&format!(
@@ -207,7 +188,7 @@ fn low_clocks_tell() -> Result<()> {
 }
 
 /// Between two ticks of 1 ms there are 62,500 instructions, and some thousand looks.
-fn hints_are_followed_at_once() -> Result<()> {
+fn who_says_what_its_work_is_waits_for_no_tick() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2).counted_time(4), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/avx/hinted.c"))?)
         .command(&script(
@@ -225,7 +206,7 @@ fn hints_are_followed_at_once() -> Result<()> {
 
 /// The last of four CPUs is the AVX core. QEMU has no AVX-512, so that the scheduler knows
 /// of nothing else. What a program says is not true of the one that it becomes.
-fn hints_are_followed() -> Result<()> {
+fn who_says_what_its_work_is_runs_where_it_belongs() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/avx/hinted.c"))?)
         .program(&program::compile(&in_repository("tests/avx/hinted_loop.c"))?)

@@ -7,28 +7,16 @@ use anyhow::{Context, Result, ensure};
 use super::lifetime::{check_in_exec, guest_with_module};
 use super::registers::seed;
 use super::{forcing_guest, judge, test_program};
-use crate::suite::Test;
 use crate::suite::counts::counts_of;
 use crate::vm::{Bochs, Flavour, Guest, Kernel, census, in_repository};
 
-pub const TESTS: &[Test] = &[
-    Test { name: "hiding::raid6_loses_two_disks_and_no_data", budget_s: 60, body: raid6 },
-    Test {
-        name: "hiding::the_kernel_encrypts_with_avx512_as_plain_c_does",
-        budget_s: 40,
-        body: cryptography,
-    },
-    Test {
-        name: "hiding::guests_of_kvm_and_their_threads_lose_no_register",
-        budget_s: 60,
-        body: guests_of_kvm,
-    },
-    Test {
-        name: "hiding::confidential_guests_are_entered_with_everything",
-        budget_s: 40,
-        body: confidential_guests,
-    },
-];
+crate::tests! {
+    hiding:
+    raid6_loses_two_disks_and_no_data(60),
+    the_kernel_encrypts_with_avx512_as_plain_c_does(40),
+    guests_of_kvm_and_their_threads_lose_no_register(60),
+    confidential_guests_are_entered_with_everything(40),
+}
 
 /// Modules in the order in which they are loaded, as far as a kernel has them: what
 /// is a module in one may be built into another.
@@ -82,12 +70,11 @@ fn with_modules(guest: Guest, modules: &[&str]) -> Result<Guest> {
 
 /// Its modules try all algorithms as they are loaded, and choose one; its
 /// threads use that beside programs that are hidden from.
-fn raid6() -> Result<()> {
+fn raid6_loses_two_disks_and_no_data() -> Result<()> {
     let modules = present(&RAID)?;
     let outcome = with_modules(forcing_guest(Bochs::cpus(2))?, &modules)?
         .package("mdadm")
         .program(&test_program("vectors")?)
-        .program(&census::oraclectl()?)
         .file("/lib.sh", &in_repository("tests/suite/lib.sh"))
         .file("/raid.sh", &in_repository("tests/hiding/raid.sh"))
         .command(&format!("{FORCE} -- sh /raid.sh {}", modules.join(" ")))
@@ -113,7 +100,7 @@ fn raid6() -> Result<()> {
     Ok(())
 }
 
-fn cryptography() -> Result<()> {
+fn the_kernel_encrypts_with_avx512_as_plain_c_does() -> Result<()> {
     let modules = present(&CRYPTOGRAPHY)?;
     let outcome = with_modules(forcing_guest(Bochs::cpus(2))?, &modules)?
         .program(&test_program("crypto")?)
@@ -140,7 +127,7 @@ fn cryptography() -> Result<()> {
 
 /// KVM remembers the XCR0 that it finds when its module for the processor is
 /// loaded, and puts it back after each guest that has another one.
-fn guests_of_kvm() -> Result<()> {
+fn guests_of_kvm_and_their_threads_lose_no_register() -> Result<()> {
     let [interrupts, general, processor] = KVM;
     let outcome = with_modules(guest_with_module()?, &KVM)?
         .program(&test_program("vcpu")?)
@@ -165,6 +152,6 @@ fn guests_of_kvm() -> Result<()> {
 
 /// Of these KVM neither saves nor loads any register: so nothing but the swap
 /// itself makes XCR0 full, where the thread's own are in memory already.
-fn confidential_guests() -> Result<()> {
+fn confidential_guests_are_entered_with_everything() -> Result<()> {
     check_in_exec("guest_in_exec")
 }

@@ -8,51 +8,20 @@ use crate::ensure_eq;
 use crate::suite::counts::counts_of;
 use crate::suite::hotplug::FAIR_SERVER;
 use crate::suite::recovery::{ERROR, STALL, ejector};
-use crate::suite::{Test, scheduler_program, script};
+use crate::suite::{scheduler_program, script};
 use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "hiding::every_end_of_a_scheduler_gives_everything_back",
-        budget_s: 150,
-        body: ends_of_a_scheduler,
-    },
-    Test {
-        name: "hiding::who_faults_as_a_scheduler_ends_is_hidden_from_by_the_next_one",
-        budget_s: 90,
-        body: fault_at_the_end,
-    },
-    Test {
-        name: "hiding::a_task_that_leaves_the_scheduler_gets_everything_back",
-        budget_s: 40,
-        body: leaving_the_class,
-    },
-    Test {
-        name: "hiding::the_kernel_may_use_avx512_in_the_middle_of_exec",
-        budget_s: 60,
-        body: avx512_in_exec,
-    },
-    Test {
-        name: "hiding::cpus_come_and_go_while_avx512_is_hidden",
-        budget_s: 60,
-        body: cpus_come_and_go,
-    },
-    Test {
-        name: "hiding::a_cpu_that_went_offline_reduced_comes_back_in_full",
-        budget_s: 40,
-        body: offline_while_reduced,
-    },
-    Test {
-        name: "hiding::nothing_is_hidden_where_the_cpu_does_not_qualify",
-        budget_s: 40,
-        body: cpu_does_not_qualify,
-    },
-    Test {
-        name: "hiding::schedulers_come_and_go_where_the_cpu_has_no_xcr0",
-        budget_s: 40,
-        body: cpu_has_no_xcr0,
-    },
-];
+crate::tests! {
+    hiding:
+    every_end_of_a_scheduler_gives_everything_back(150),
+    who_faults_as_a_scheduler_ends_is_hidden_from_by_the_next_one(90),
+    a_task_that_leaves_the_scheduler_gets_everything_back(40),
+    the_kernel_may_use_avx512_in_the_middle_of_exec(60),
+    cpus_come_and_go_while_avx512_is_hidden(60),
+    a_cpu_that_went_offline_reduced_comes_back_in_full(40),
+    nothing_is_hidden_where_the_cpu_does_not_qualify(40),
+    schedulers_come_and_go_where_the_cpu_has_no_xcr0(40),
+}
 
 /// A guest with all that these tests need.
 pub fn guest_with_module() -> Result<Guest> {
@@ -77,7 +46,7 @@ fn hiding_script(body: &str) -> String {
 }
 
 /// While nobody makes a system call, and again with the next scheduler.
-fn ends_of_a_scheduler() -> Result<()> {
+fn every_end_of_a_scheduler_gives_everything_back() -> Result<()> {
     let outcome = guest_with_module()?
         .release("trixie")
         .package("bpftool")
@@ -123,7 +92,7 @@ fn ends_of_a_scheduler() -> Result<()> {
 /// at the end of a scheduler. It faults, and nobody wants to know any more. The next scheduler
 /// hides from it where it comes from a system call, and it always comes from the same one. It
 /// stands still while there is nothing to be seen of it.
-fn fault_at_the_end() -> Result<()> {
+fn who_faults_as_a_scheduler_ends_is_hidden_from_by_the_next_one() -> Result<()> {
     let outcome = guest_with_module()?
         .program(&scheduler_program()?)
         .program(&test_program("caller")?)
@@ -150,7 +119,7 @@ fn fault_at_the_end() -> Result<()> {
     Ok(())
 }
 
-fn leaving_the_class() -> Result<()> {
+fn a_task_that_leaves_the_scheduler_gets_everything_back() -> Result<()> {
     let outcome = guest_with_module()?
         .command(&hiding_script(
             "# The realtime task has its CPU to itself: whoever is there waits for ever.
@@ -170,7 +139,7 @@ fn leaving_the_class() -> Result<()> {
 
 /// The new program's registers are in memory by then, and what the old one had
 /// was never saved: nothing but the kernel's own use makes XCR0 full.
-fn avx512_in_exec() -> Result<()> {
+fn the_kernel_may_use_avx512_in_the_middle_of_exec() -> Result<()> {
     check_in_exec("use_in_exec")
 }
 
@@ -196,7 +165,7 @@ pub(super) fn check_in_exec(what: &str) -> Result<()> {
     outcome.all_succeeded()
 }
 
-fn cpus_come_and_go() -> Result<()> {
+fn cpus_come_and_go_while_avx512_is_hidden() -> Result<()> {
     let outcome = guest_with_module()?
         .tolerates_each(FAIR_SERVER)
         .command(&hiding_script(
@@ -219,7 +188,7 @@ fn cpus_come_and_go() -> Result<()> {
     outcome.all_succeeded()
 }
 
-fn offline_while_reduced() -> Result<()> {
+fn a_cpu_that_went_offline_reduced_comes_back_in_full() -> Result<()> {
     let outcome = guest_with_module()?
         .tolerates_each(FAIR_SERVER)
         .command(&hiding_script(
@@ -247,7 +216,7 @@ fn offline_while_reduced() -> Result<()> {
 
 /// QEMU has neither XSAVEC nor AVX-512 when it emulates. With its time counted it
 /// always does.
-fn cpu_does_not_qualify() -> Result<()> {
+fn nothing_is_hidden_where_the_cpu_does_not_qualify() -> Result<()> {
     let outcome = forcing_guest(Qemu::cpus(2).counted_time(8))?
         .command("dmesg | grep -o 'x86/fpu: AVX-512 .*hidden'")
         .command("rig force --set what=0xe0 -- true")
@@ -258,7 +227,7 @@ fn cpu_does_not_qualify() -> Result<()> {
 
 /// There XSETBV is an invalid opcode, and the kernel dies of it: also when it lets
 /// go of all CPUs, for the end of a scheduler that hid nothing.
-fn cpu_has_no_xcr0() -> Result<()> {
+fn schedulers_come_and_go_where_the_cpu_has_no_xcr0() -> Result<()> {
     let outcome = forcing_guest(Qemu::cpus(2).counted_time(8).without_xsave())?
         .command("! grep -qw xsave /proc/cpuinfo")
         .command("rig force --set what=0xe0 -- true")

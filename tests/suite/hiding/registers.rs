@@ -6,83 +6,43 @@ use anyhow::{Result, ensure};
 
 use super::{forcing_guest, judge, test_program};
 use crate::ensure_eq;
-use crate::suite::Test;
 use crate::suite::counts::{Counts, counts_of};
 use crate::vm::{Bochs, in_repository, program};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "hiding::no_register_is_lost_in_strict_mode",
-        budget_s: 60,
-        body: || survive(STRICT),
-    },
-    Test {
-        name: "hiding::no_register_is_lost_at_call_boundaries",
-        budget_s: 60,
-        body: || survive(CALL_BOUNDARY),
-    },
-    Test {
-        name: "hiding::no_register_is_lost_with_avx_hidden_too",
-        budget_s: 60,
-        body: || survive(AVX_TOO),
-    },
-    Test {
-        name: "hiding::no_register_is_lost_with_cpuid_faulting",
-        budget_s: 60,
-        body: || survive(CPUID_TOO),
-    },
-    Test {
-        name: "hiding::a_scheduler_cannot_keep_a_task_from_going_on",
-        budget_s: 30,
-        body: stubborn_scheduler,
-    },
-    Test {
-        name: "hiding::a_restartable_sequence_gets_on_as_well",
-        budget_s: 40,
-        body: restartable_sequences,
-    },
-    Test {
-        name: "hiding::who_gets_a_signal_with_each_fault_gets_on_as_well",
-        budget_s: 40,
-        body: signals_with_faults,
-    },
-    Test { name: "hiding::a_fault_is_no_reason_to_stay_visible", budget_s: 40, body: hidden_again },
-    Test {
-        name: "hiding::who_got_on_after_a_fault_is_hidden_from_at_an_interrupt",
-        budget_s: 40,
-        body: hidden_by_ticks,
-    },
-    Test {
-        name: "hiding::images_of_user_mode_are_restored_as_documented",
-        budget_s: 40,
-        body: images_of_user_mode,
-    },
-    Test {
-        name: "hiding::tracers_core_dumps_and_signal_frames_see_everything",
-        budget_s: 60,
-        body: readers_and_writers,
-    },
-    Test {
-        name: "hiding::programs_of_32_bits_lose_nothing_either",
-        budget_s: 40,
-        body: programs_of_32_bits,
-    },
-    Test {
-        name: "hiding::nmis_find_nothing_and_change_nothing",
-        budget_s: 40,
-        body: storm_of_nmis,
-    },
-    Test {
-        name: "hiding::illegal_instructions_stay_illegal",
-        budget_s: 60,
-        body: illegal_instructions,
-    },
-    Test {
-        name: "hiding::workers_of_io_uring_are_left_alone",
-        budget_s: 40,
-        body: workers_of_io_uring,
-    },
-];
+crate::tests! {
+    hiding:
+    no_register_is_lost_in_strict_mode(60),
+    no_register_is_lost_at_call_boundaries(60),
+    no_register_is_lost_with_avx_hidden_too(60),
+    no_register_is_lost_with_cpuid_faulting(60),
+    a_scheduler_cannot_keep_a_task_from_going_on(30),
+    a_restartable_sequence_gets_on_as_well(40),
+    who_gets_a_signal_with_each_fault_gets_on_as_well(40),
+    a_fault_is_no_reason_to_stay_visible(40),
+    who_got_on_after_a_fault_is_hidden_from_at_an_interrupt(40),
+    images_of_user_mode_are_restored_as_documented(40),
+    tracers_core_dumps_and_signal_frames_see_everything(60),
+    programs_of_32_bits_lose_nothing_either(40),
+    nmis_find_nothing_and_change_nothing(40),
+    illegal_instructions_stay_illegal(60),
+    workers_of_io_uring_are_left_alone(40),
+}
+
+fn no_register_is_lost_in_strict_mode() -> Result<()> {
+    survive(STRICT)
+}
+
+fn no_register_is_lost_at_call_boundaries() -> Result<()> {
+    survive(CALL_BOUNDARY)
+}
+
+fn no_register_is_lost_with_avx_hidden_too() -> Result<()> {
+    survive(AVX_TOO)
+}
+
+fn no_register_is_lost_with_cpuid_faulting() -> Result<()> {
+    survive(CPUID_TOO)
+}
 
 /// One way to hide: what `bpf_task_hide_xfeatures` is given.
 #[derive(Clone, Copy)]
@@ -176,7 +136,7 @@ pub(super) fn seed() -> u32 {
 
 /// It hides while it is told of a fault, at each switch, and switches at each
 /// fault: what has faulted is executed nevertheless.
-fn stubborn_scheduler() -> Result<()> {
+fn a_scheduler_cannot_keep_a_task_from_going_on() -> Result<()> {
     let knobs = "--set rehide=1";
     let counts = forced_with(knobs, CALL_BOUNDARY, "vectors", &format!("50 2 {}", seed()))?;
     ensure!(counts["cycles_checked"] >= 50, "{counts:?}");
@@ -185,21 +145,21 @@ fn stubborn_scheduler() -> Result<()> {
 
 /// Under the same scheduler each fault aborts the sequence, which then starts at
 /// another instruction than the one that faulted.
-fn restartable_sequences() -> Result<()> {
+fn a_restartable_sequence_gets_on_as_well() -> Result<()> {
     let counts = forced_with("--set rehide=1", CALL_BOUNDARY, "rseq", "300")?;
     judge(&counts, &["aborts", "hidden"], &[])
 }
 
 /// Under the same scheduler a signal comes with each fault, and its handler makes a system call
 /// before the instruction that faulted is tried again.
-fn signals_with_faults() -> Result<()> {
+fn who_gets_a_signal_with_each_fault_gets_on_as_well() -> Result<()> {
     let knobs = format!("--set rehide=1 --set signal={}", libc::SIGUSR1);
     let counts = forced_with(&knobs, CALL_BOUNDARY, "signalled", "300")?;
     judge(&counts, &["hidden", "signals"], &[])
 }
 
 /// The scheduler hides nothing of its own at any switch, and switches at each fault.
-fn hidden_again() -> Result<()> {
+fn a_fault_is_no_reason_to_stay_visible() -> Result<()> {
     let counts = forced_with("--set visible_in=1", CALL_BOUNDARY, "again", "500")?;
     judge(&counts, &["hidden"], &[])?;
     // As often where it asks and looks, and where it asks and uses it at once.
@@ -208,13 +168,13 @@ fn hidden_again() -> Result<()> {
 }
 
 /// It makes no system call, and the scheduler hides anew while it is told of the fault.
-fn hidden_by_ticks() -> Result<()> {
+fn who_got_on_after_a_fault_is_hidden_from_at_an_interrupt() -> Result<()> {
     let counts = forced_with("--set rehide=1", CALL_BOUNDARY, "again", "100 ticks")?;
     ensure_eq!(counts["hidden"], 100);
     Ok(())
 }
 
-fn images_of_user_mode() -> Result<()> {
+fn images_of_user_mode_are_restored_as_documented() -> Result<()> {
     // It shows what becomes of sizes where nothing lies behind AVX-512.
     let outcome = forcing_guest(Bochs::cpus(2).without_protection_keys())?
         .program(&test_program("xsave")?)
@@ -243,18 +203,18 @@ fn images_of_user_mode() -> Result<()> {
     Ok(())
 }
 
-fn readers_and_writers() -> Result<()> {
+fn tracers_core_dumps_and_signal_frames_see_everything() -> Result<()> {
     let counts = forced(CALL_BOUNDARY, "traced", &format!("150 {}", seed()))?;
     judge(&counts, &["peeks", "pokes", "frames", "cores", "hidden"], &["odd"])
 }
 
-fn programs_of_32_bits() -> Result<()> {
+fn programs_of_32_bits_lose_nothing_either() -> Result<()> {
     let counts = forced(CALL_BOUNDARY, "compat", &format!("1500 {}", seed()))?;
     judge(&counts, &["signals", "hidden_in_handler"], &["hidden_alive"])
 }
 
 /// They come anywhere, and so also between the reduction of XCR0 and user mode.
-fn storm_of_nmis() -> Result<()> {
+fn nmis_find_nothing_and_change_nothing() -> Result<()> {
     let outcome = forcing_guest(Bochs::cpus(2))?
         .program(&test_program("vectors")?)
         .command(&format!(
@@ -276,7 +236,7 @@ fn storm_of_nmis() -> Result<()> {
     judge(&counts, &["nmis", "hides", "ud_traps", "cycles_checked"], &["registers_lost"])
 }
 
-fn illegal_instructions() -> Result<()> {
+fn illegal_instructions_stay_illegal() -> Result<()> {
     check_illegal(600).map(|_| ())
 }
 
@@ -287,7 +247,7 @@ pub fn check_illegal(rounds: u64) -> Result<f64> {
     Ok(counts["illegal"] as f64)
 }
 
-fn workers_of_io_uring() -> Result<()> {
+fn workers_of_io_uring_are_left_alone() -> Result<()> {
     let counts = forced(CALL_BOUNDARY, "uring", &format!("300 {}", seed()))?;
     judge(&counts, &["reads", "hidden"], &[])
 }

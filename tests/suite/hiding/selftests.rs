@@ -20,14 +20,11 @@ use crate::vm::guest::Outcome;
 use crate::vm::kernel::Variant;
 use crate::vm::{Bochs, Guest, Kernel, bpf, in_repository};
 
-pub const TESTS: &[Test] = &[
-    Test { name: "hiding::selftests_of_x86_find_no_difference", budget_s: 90, body: of_x86 },
-    Test {
-        name: "hiding::selftests_of_sched_ext_find_no_difference",
-        budget_s: 90,
-        body: of_sched_ext,
-    },
-];
+crate::tests! {
+    hiding:
+    selftests_of_x86_find_no_difference(90),
+    selftests_of_sched_ext_find_no_difference(90),
+}
 
 /// Those of tools/testing/selftests/x86 that succeed here.
 const X86: [&str; 44] = [
@@ -134,7 +131,7 @@ fn ensure_of_this_kernel() -> Result<()> {
     Ok(())
 }
 
-fn of_x86() -> Result<()> {
+fn selftests_of_x86_find_no_difference() -> Result<()> {
     of_x86_named(&X86).map(|_| ())
 }
 
@@ -188,7 +185,7 @@ fn of_x86_named(names: &[&str]) -> Result<usize> {
     Ok(known)
 }
 
-fn of_sched_ext() -> Result<()> {
+fn selftests_of_sched_ext_find_no_difference() -> Result<()> {
     of_sched_ext_named(&SCHED_EXT).map(|_| ())
 }
 

@@ -3,15 +3,13 @@
 
 use anyhow::{Result, ensure};
 
-use crate::suite::Test;
 use crate::vm::series::patches_in;
 use crate::vm::{Kernel, all_series, in_repository};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "hiding::checkpatch_finds_nothing",
-    budget_s: 20,
-    body: checkpatch_finds_nothing,
-}];
+crate::tests! {
+    hiding:
+    checkpatch_finds_nothing(20),
+}
 
 /// The series for every kernel, by the script of the one that the tests run on.
 fn checkpatch_finds_nothing() -> Result<()> {
