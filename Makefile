@@ -23,7 +23,7 @@
 ONLY ?=
 
 CLANG_FORMAT ?= clang-format-19
-C_SOURCES := $(wildcard src/bpf/*.[ch] tests/suite/*.c tests/guest/*.c \
+C_SOURCES := $(wildcard src/bpf/*.[ch] src/bpf/decide/*.h tests/suite/*.c tests/guest/*.c \
 	tests/guest/*_module/*.c tests/vm/oracle/*.c tests/vm/oracle/*.h \
 	tests/vm/oracle/*.cc tests/vm/oracle/selftest_module/*.c \
 	tests/hiding/*.[ch] tests/hiding/module/*.c tests/avx/*.[ch] tests/avx/counters_module/*.c \

@@ -9,7 +9,7 @@
 #ifndef AVXSPEC_CLOCKS_BPF_H
 #define AVXSPEC_CLOCKS_BPF_H
 
-#include "compensation.bpf.h"
+#include "decide/compensation.bpf.h"
 #include "policy.bpf.h"
 #include "reach.bpf.h"
 #include "state.bpf.h"

@@ -7,11 +7,11 @@
 #define AVXSPEC_DEMAND_BPF_H
 
 #include "clocks.bpf.h"
+#include "decide/queues.bpf.h"
+#include "decide/sizing.bpf.h"
 #include "policy.bpf.h"
-#include "queues.bpf.h"
 #include "rescue.bpf.h"
 #include "roles.bpf.h"
-#include "sizing.bpf.h"
 #include "state.bpf.h"
 
 extern const struct kernel_cpustat kernel_cpustat __ksym;

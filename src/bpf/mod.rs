@@ -17,20 +17,4 @@ pub mod skel {
 }
 
 #[cfg(test)]
-mod books_test;
-#[cfg(test)]
-mod class_test;
-#[cfg(test)]
-mod compensation_test;
-#[cfg(test)]
-mod decisions_test;
-#[cfg(test)]
-mod decode_test;
-#[cfg(test)]
-mod elf_test;
-#[cfg(test)]
-mod placement_test;
-#[cfg(test)]
-mod sizing_test;
-#[cfg(test)]
-mod worth_test;
+mod decide;

@@ -4,16 +4,16 @@
  * functions for the BPF compiler; this file gives them addresses, so that
  * native code calls the very lines that run in the kernel.
  */
-#include "books.bpf.h"
-#include "class.bpf.h"
-#include "compensation.bpf.h"
-#include "decode.bpf.h"
-#include "elf.bpf.h"
-#include "fairness.bpf.h"
-#include "placement.bpf.h"
-#include "queues.bpf.h"
-#include "remigrate.bpf.h"
-#include "sizing.bpf.h"
+#include "decide/books.bpf.h"
+#include "decide/class.bpf.h"
+#include "decide/compensation.bpf.h"
+#include "decide/decode.bpf.h"
+#include "decide/elf.bpf.h"
+#include "decide/fairness.bpf.h"
+#include "decide/placement.bpf.h"
+#include "decide/queues.bpf.h"
+#include "decide/remigrate.bpf.h"
+#include "decide/sizing.bpf.h"
 
 bool avx_vtime_before(u64 a, u64 b)
 {

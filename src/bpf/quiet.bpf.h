@@ -29,7 +29,7 @@
 #ifndef AVXSPEC_QUIET_BPF_H
 #define AVXSPEC_QUIET_BPF_H
 
-#include "elf.bpf.h"
+#include "decide/elf.bpf.h"
 #include "policy.bpf.h"
 #include "state.bpf.h"
 #include "visibility.bpf.h"

@@ -10,7 +10,7 @@
 #ifndef AVXSPEC_REACH_BPF_H
 #define AVXSPEC_REACH_BPF_H
 
-#include "queues.bpf.h"
+#include "decide/queues.bpf.h"
 #include "roles.bpf.h"
 #include "state.bpf.h"
 

@@ -6,7 +6,7 @@
 #ifndef AVXSPEC_RESCUE_BPF_H
 #define AVXSPEC_RESCUE_BPF_H
 
-#include "queues.bpf.h"
+#include "decide/queues.bpf.h"
 #include "reach.bpf.h"
 #include "state.bpf.h"
 #include "waiting.bpf.h"

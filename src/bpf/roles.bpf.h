@@ -6,10 +6,10 @@
 #ifndef AVXSPEC_ROLES_BPF_H
 #define AVXSPEC_ROLES_BPF_H
 
+#include "decide/placement.bpf.h"
+#include "decide/sizing.bpf.h"
 #include "events.bpf.h"
-#include "placement.bpf.h"
 #include "policy.bpf.h"
-#include "sizing.bpf.h"
 #include "state.bpf.h"
 
 private(ROLES) struct bpf_cpumask __kptr *avx_cpus;

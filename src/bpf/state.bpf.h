@@ -14,11 +14,11 @@
 #ifndef AVXSPEC_STATE_BPF_H
 #define AVXSPEC_STATE_BPF_H
 
-#include "books.bpf.h"
-#include "class.bpf.h"
-#include "fairness.bpf.h"
-#include "queues.bpf.h"
-#include "remigrate.bpf.h"
+#include "decide/books.bpf.h"
+#include "decide/class.bpf.h"
+#include "decide/fairness.bpf.h"
+#include "decide/queues.bpf.h"
+#include "decide/remigrate.bpf.h"
 
 /* Set by the agent before loading. A change of CPUs restarts the scheduler, so
  * these hold while it runs. */

@@ -7,9 +7,9 @@
 #ifndef AVXSPEC_WAITING_BPF_H
 #define AVXSPEC_WAITING_BPF_H
 
-#include "fairness.bpf.h"
+#include "decide/fairness.bpf.h"
+#include "decide/queues.bpf.h"
 #include "policy.bpf.h"
-#include "queues.bpf.h"
 #include "roles.bpf.h"
 #include "state.bpf.h"
 #include "visibility.bpf.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is kept of the past.
 
-use super::intf::{self, task_ctx};
+use crate::bpf::intf::{self, task_ctx};
 
 const MS: u64 = 1_000_000;
 const LAST: u32 = intf::avx_limits_AVX_WAIT_BUCKETS - 1;

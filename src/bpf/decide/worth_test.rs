@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
 use super::class_test::Worth;
-use super::intf::avx_policy;
 use crate::agent::policy;
+use crate::bpf::intf::avx_policy;
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 
-use super::intf::{self, avx_name, avx_policy};
 use crate::agent::policy;
+use crate::bpf::intf::{self, avx_name, avx_policy};
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;

@@ -26,7 +26,7 @@
 #ifndef AVXSPEC_DECODE_BPF_H
 #define AVXSPEC_DECODE_BPF_H
 
-#include "intf.h"
+#include "../intf.h"
 
 /* The longest instruction that a CPU accepts, and what is read of the code. */
 #define INSN_MAX 15

@@ -26,7 +26,7 @@
 #ifndef AVXSPEC_PLACEMENT_BPF_H
 #define AVXSPEC_PLACEMENT_BPF_H
 
-#include "intf.h"
+#include "../intf.h"
 
 /* A CPU that may be added to the set, or removed. */
 struct avx_candidate {

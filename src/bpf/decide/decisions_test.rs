@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::intf;
+use crate::bpf::intf;
 
 const MS: u64 = 1_000_000;
 const SLICE_MAX: u64 = intf::avx_limits_AVX_SLICE_MAX_NS as u64;

@@ -3,7 +3,7 @@
 #ifndef AVXSPEC_ARITHMETIC_BPF_H
 #define AVXSPEC_ARITHMETIC_BPF_H
 
-#include "intf.h"
+#include "../intf.h"
 
 static __always_inline u64 at_least(u64 n, u64 limit)
 {

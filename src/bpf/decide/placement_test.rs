@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::intf::{self, avx_policy};
 use crate::agent::policy;
+use crate::bpf::intf::{self, avx_policy};
 
 const PACK: u64 = intf::avx_placement_method_PLACEMENT_PACK as u64;
 const SPREAD: u64 = intf::avx_placement_method_PLACEMENT_SPREAD as u64;

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::intf::{
+use crate::bpf::intf::{
     AVX_WHOLE, avx_clock_step, avx_clocks, avx_evidence_EVIDENCE_NONE, avx_evidence_EVIDENCE_OPEN,
     avx_evidence_EVIDENCE_WIDE, avx_habit,
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The number of AVX cores, against programs that want them.
 
-use super::intf::{self, avx_policy};
 use crate::agent::policy;
+use crate::bpf::intf::{self, avx_policy};
 
 const MS: u64 = 1_000_000;
 const STEP: u64 = MS / 10;

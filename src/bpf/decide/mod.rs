@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tests of the decisions that are pure: numbers and structs in, a verdict out.
+
+mod books_test;
+mod class_test;
+mod compensation_test;
+mod decisions_test;
+mod decode_test;
+mod elf_test;
+mod placement_test;
+mod sizing_test;
+mod worth_test;
