@@ -6,6 +6,8 @@ use std::process::{Command, exit};
 
 use scx_cargo::BpfBuilder;
 
+#[path = "build/bindings.rs"]
+mod bindings;
 #[path = "build/requirements.rs"]
 mod requirements;
 
@@ -84,7 +86,7 @@ fn main() {
     }
 
     // All of src: what is changed there and not committed makes another version.
-    for path in ["src", "build/requirements.rs", "build/clang"] {
+    for path in ["src", "build/bindings.rs", "build/requirements.rs", "build/clang"] {
         println!("cargo:rerun-if-changed={path}");
     }
     if let Some(commit) = commit(here) {
@@ -96,21 +98,17 @@ fn main() {
     unsafe { std::env::set_var("BPF_CLANG", &clang) };
 
     simulator(&clang);
-    let built = BpfBuilder::new().and_then(|mut builder| {
-        builder
-            .enable_intf("src/bpf/intf.h", "bpf_intf.rs")
-            .enable_skel("src/bpf/main.bpf.c", "bpf")
-            .build()
-    });
+    let built = BpfBuilder::new()
+        .and_then(|mut builder| builder.enable_skel("src/bpf/main.bpf.c", "bpf").build());
     if let Err(error) = built {
         eprintln!("cannot compile the BPF programs: {error:#}");
         exit(1);
     }
 
-    cc::Build::new()
-        .file("src/bpf/native.c")
-        .flag("-Wall")
-        .flag("-Wextra")
-        .warnings_into_errors(true)
-        .compile("avxspec_decisions");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    let generate = [bindings::types, bindings::decisions, bindings::simulated_kernel];
+    if let Err(error) = generate.iter().try_for_each(|bindings| bindings(&out)) {
+        eprintln!("cannot tell Rust of the C: {error:#}");
+        exit(1);
+    }
 }

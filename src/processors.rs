@@ -9,9 +9,7 @@
 //! Limits: nothing was measured on these processors for this project. Where a number is an
 //! assumption or derived from others, its source says so.
 
-use crate::bpf::intf::{
-    AVX_CLOCK_STEPS, AVX_WHOLE, avx_clock_counters_NO_CLOCK_COUNTERS, avx_clock_step, avx_clocks,
-};
+use crate::bpf::intf::{AVX_CLOCK_STEPS, AVX_WHOLE, NO_CLOCK_COUNTERS, avx_clock_step, avx_clocks};
 
 /// The clocks while not more than so many cores of a socket are active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +21,7 @@ pub struct Step {
 
 /// Of a processor that nobody calibrated.
 pub const UNKNOWN_CLOCKS: avx_clocks = avx_clocks {
-    counters: avx_clock_counters_NO_CLOCK_COUNTERS as u64,
+    counters: NO_CLOCK_COUNTERS as u64,
     nr_steps: 0,
     steps: [avx_clock_step { up_to_cores: 0, lost: [0; 3] }; AVX_CLOCK_STEPS as usize],
 };

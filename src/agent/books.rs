@@ -12,8 +12,8 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use super::explain::no_such_thread;
 use crate::bpf::intf::{
-    avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_owner, avx_process, avx_queue_kind,
-    avx_queue_kind_NR_QUEUE_KINDS, queue_ctx, task_ctx,
+    NR_QUEUE_KINDS, avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_owner, avx_process,
+    avx_queue_kind, queue_ctx, task_ctx,
 };
 use crate::bpf::skel::BpfSkel;
 
@@ -96,7 +96,7 @@ fn add(sum: &mut avx_book, book: &avx_book) {
 
 /// How many wait in a queue of a CPU, or of the cache of which it is the first one.
 pub fn waiting(skel: &BpfSkel<'_>, cpu: u32, kind: avx_queue_kind) -> Result<u64> {
-    let queue = cpu * avx_queue_kind_NR_QUEUE_KINDS + kind;
+    let queue = cpu * NR_QUEUE_KINDS + kind;
     let bytes = skel
         .maps
         .queues

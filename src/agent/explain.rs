@@ -6,9 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::status::{BOUNDARIES, Book, CAUSES, seconds};
-use crate::bpf::intf::{
-    avx_class_CLASS_AVX, avx_class_CLASS_DEFAULT, avx_class_CLASS_SCALAR, avx_process, task_ctx,
-};
+use crate::bpf::intf::{CLASS_AVX, CLASS_DEFAULT, CLASS_SCALAR, avx_process, task_ctx};
 
 /// By this, and nothing else, whoever watches a thread knows that it is gone.
 pub fn no_such_thread(thread: i32) -> String {
@@ -71,32 +69,31 @@ enum Served {
 
 fn verdict(task: &task_ctx, served: Served) -> (&'static str, String, &'static str) {
     let name = |names: &[&'static str], n: u32| names.get(n as usize).copied().unwrap_or("unknown");
-    #[allow(non_upper_case_globals)]
     match task.habit.class {
-        avx_class_CLASS_DEFAULT => (
+        CLASS_DEFAULT => (
             "default",
             "it was never seen with wide vectors".to_owned(),
             "until it uses 512-bit instructions, or says so",
         ),
-        avx_class_CLASS_SCALAR if served == Served::NotWorthIt => (
+        CLASS_SCALAR if served == Served::NotWorthIt => (
             "scalar",
             "it was seen with wide vectors, and AVX cores do not pay for its program".to_owned(),
             "until they are tried for it again, or it says that it does AVX work",
         ),
-        avx_class_CLASS_SCALAR if served == Served::NotMeant || task.phase.ended == 0 => (
+        CLASS_SCALAR if served == Served::NotMeant || task.phase.ended == 0 => (
             "scalar",
             "it was seen with wide vectors, and AVX cores are not for it".to_owned(),
             "until they are, or it says that it does AVX work",
         ),
-        avx_class_CLASS_SCALAR => (
+        CLASS_SCALAR => (
             "scalar",
             format!("its last phase ended: {}", name(&BOUNDARIES, task.boundary)),
             "until its next 512-bit instruction, or it says so",
         ),
-        avx_class_CLASS_AVX if task.hinted => {
+        CLASS_AVX if task.hinted => {
             ("avx", "it said so itself".to_owned(), "until it says something else")
         }
-        avx_class_CLASS_AVX if task.habit.mixed => (
+        CLASS_AVX if task.habit.mixed => (
             "avx",
             "it mixes light instructions of AVX-512, such as string functions, with wide ones"
                 .to_owned(),
@@ -158,18 +155,13 @@ mod tests {
     use super::*;
     use crate::bpf::intf;
 
-    fn task() -> task_ctx {
-        // SAFETY: the type consists of integers and flags, for which all zeroes is valid.
-        unsafe { std::mem::zeroed() }
-    }
-
     fn explain(task: &task_ctx) -> Explanation {
         Explanation::new(7, task, None, 0)
     }
 
     #[test]
     fn what_was_lost_is_told_where_that_was_watched() {
-        let mut it = task();
+        let mut it = task_ctx::default();
         assert!(!explain(&it).to_string().contains("lost"));
         (it.book.watched_ns, it.book.lost_ns) = (4_000_000_000, 500_000_000);
         let text = explain(&it).to_string();
@@ -179,15 +171,15 @@ mod tests {
 
     #[test]
     fn each_class_has_its_reason() {
-        let mut it = task();
+        let mut it = task_ctx::default();
         assert!(explain(&it).to_string().starts_with("thread 7 is default: it was never"));
-        it.habit.class = avx_class_CLASS_SCALAR;
+        it.habit.class = CLASS_SCALAR;
         assert!(explain(&it).why.contains("AVX cores are not for it"));
         it.phase.ended = 1;
-        it.boundary = intf::avx_boundary_BOUNDARY_TICK;
+        it.boundary = intf::BOUNDARY_TICK;
         assert_eq!(explain(&it).why, "its last phase ended: timeout");
-        it.habit.class = avx_class_CLASS_AVX;
-        it.cause = intf::avx_cause_CAUSE_SAMPLE;
+        it.habit.class = CLASS_AVX;
+        it.cause = intf::CAUSE_SAMPLE;
         assert_eq!(explain(&it).why, "its phase began: sample");
         it.habit.mixed = true;
         assert!(explain(&it).until.contains("mixed-memory"));
@@ -197,10 +189,9 @@ mod tests {
 
     #[test]
     fn a_program_that_is_left_alone_is_called_so() {
-        let mut it = task();
-        // SAFETY: as above.
-        let mut program: avx_process = unsafe { std::mem::zeroed() };
-        it.habit.class = avx_class_CLASS_SCALAR;
+        let mut it = task_ctx::default();
+        let mut program = avx_process::default();
+        it.habit.class = CLASS_SCALAR;
         it.phase.ended = 1;
         program.worth.alone_until = 5_000_000_000;
         let told = |it: &task_ctx, program: &avx_process, now| {

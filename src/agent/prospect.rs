@@ -67,10 +67,10 @@ impl Circumstances {
 /// By what was counted since AVX cores are for nobody.
 pub fn prospect(seen: &Metrics, at: &Circumstances) -> Prospect {
     let not_known = |why: &str| Prospect::NotKnown(why.to_owned());
-    if at.tier == intf::avx_tier_AVX_TIER_OBSERVE {
+    if at.tier == intf::AVX_TIER_OBSERVE {
         return not_known("AVX work is not looked for in this tier");
     }
-    if at.tier == intf::avx_tier_AVX_TIER_HINTS && seen.looks_wide == 0 {
+    if at.tier == intf::AVX_TIER_HINTS && seen.looks_wide == 0 {
         return not_known("no thread says that it does AVX work, and nothing else tells");
     }
     if seen.looks < LOOKS_LEAST {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn trap() -> Circumstances {
-        Circumstances::new(intf::avx_tier_AVX_TIER_TRAP, &standard(), 1)
+        Circumstances::new(intf::AVX_TIER_TRAP, &standard(), 1)
     }
 
     fn worth(seen: &Metrics, at: &Circumstances) -> Worth {
@@ -223,11 +223,11 @@ mod tests {
     #[test]
     fn what_nobody_can_see_is_not_known() {
         let nothing = seen(0, 0);
-        assert!(is_not_known(&nothing, intf::avx_tier_AVX_TIER_OBSERVE));
-        assert!(is_not_known(&nothing, intf::avx_tier_AVX_TIER_HINTS));
-        assert!(!is_not_known(&seen(1, 1), intf::avx_tier_AVX_TIER_HINTS));
+        assert!(is_not_known(&nothing, intf::AVX_TIER_OBSERVE));
+        assert!(is_not_known(&nothing, intf::AVX_TIER_HINTS));
+        assert!(!is_not_known(&seen(1, 1), intf::AVX_TIER_HINTS));
         let few = Metrics { looks: 999, ..seen(100, 100) };
-        assert!(is_not_known(&few, intf::avx_tier_AVX_TIER_TRAP));
+        assert!(is_not_known(&few, intf::AVX_TIER_TRAP));
         let told = prospect(&few, &trap()).to_string();
         assert_eq!(told, "AVX cores: it is not known whether they pay: too little was seen yet");
     }
@@ -275,7 +275,7 @@ mod tests {
             avx_policy { licence_drop: 0, ..standard() },
             avx_policy { licence_hold_ns: 0, ..standard() },
         ] {
-            let at = Circumstances::new(intf::avx_tier_AVX_TIER_TRAP, &it, 1);
+            let at = Circumstances::new(intf::AVX_TIER_TRAP, &it, 1);
             let worth = worth(&seen(100, 900), &at);
             assert_eq!(worth.most_gain_percent, 0);
             assert!(worth.least_gain_percent < 0);
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn what_does_not_pay_is_left_alone() {
         let free = avx_policy { licence_drop: 0, ..standard() };
-        let kept = Circumstances::new(intf::avx_tier_AVX_TIER_TRAP, &free, 1);
+        let kept = Circumstances::new(intf::AVX_TIER_TRAP, &free, 1);
         assert_eq!(worth(&seen(319, 600), &kept).least_gain_percent, -1);
         let policy = avx_policy { only_where_it_pays: 0, ..kept.policy };
         let paid = Circumstances { policy, ..kept };
@@ -325,7 +325,7 @@ mod tests {
                 move_cost_ns: cost,
                 ..standard()
             };
-            let at = Circumstances::new(intf::avx_tier_AVX_TIER_TRAP, &policy, granule);
+            let at = Circumstances::new(intf::AVX_TIER_TRAP, &policy, granule);
             let it = worth(&seen, &at);
             prop_assert!(it.least_gain_percent <= 0 && it.most_gain_percent >= 0);
             prop_assert!(it.most_gain_percent <= 100 && it.avx_work_percent <= 100);

@@ -67,7 +67,7 @@ impl Ended {
     }
 }
 
-const COMPENSATE: u64 = intf::avx_fairness_FAIRNESS_COMPENSATE as u64;
+const COMPENSATE: u64 = intf::FAIRNESS_COMPENSATE as u64;
 
 pub struct Scheduler<'a> {
     skel: BpfSkel<'a>,
@@ -141,8 +141,8 @@ impl<'a> Scheduler<'a> {
             "{NAME} {} running on {} CPUs (slice {} to {} ms, weights delay by at most {} s)",
             version(),
             it.places.len(),
-            intf::avx_limits_AVX_SLICE_MIN_NS / 1_000_000,
-            intf::avx_limits_AVX_SLICE_MAX_NS / 1_000_000,
+            intf::AVX_SLICE_MIN_NS / 1_000_000,
+            intf::AVX_SLICE_MAX_NS / 1_000_000,
             intf::AVX_WAIT_MAX_S,
         );
         it.warn_of_no_avx_cores(in_force);
@@ -220,7 +220,7 @@ impl<'a> Scheduler<'a> {
     }
 
     fn why_nothing_can_be_hidden(&self) -> Result<Option<Ended>> {
-        Ok(if self.variables()?.hiding == intf::avx_hiding_HIDING_REFUSED {
+        Ok(if self.variables()?.hiding == intf::HIDING_REFUSED {
             Some(Ended::CannotHide)
         } else if self.means.tier.hides() && has_openzfs(Path::new("/")) {
             Some(Ended::MustNotHide)
@@ -276,7 +276,7 @@ impl<'a> Scheduler<'a> {
 
     /// Others may have the counters while nobody needs them here.
     fn count_clocks(&mut self, in_force: &InForce) -> Result<()> {
-        let finds_work = self.means.tier.kind() == intf::avx_tier_AVX_TIER_COUNTERS;
+        let finds_work = self.means.tier.kind() == intf::AVX_TIER_COUNTERS;
         if in_force.policy.fairness != COMPENSATE && !finds_work {
             self.counters.take_back(Instant::now());
             return Ok(());
@@ -475,8 +475,7 @@ impl<'a> Scheduler<'a> {
 
     /// While AVX cores are for nobody.
     fn prospect(&self, in_force: &InForce, counted: &Metrics) -> Option<Prospect> {
-        let is_only_observed =
-            in_force.policy.avx_cores_for == u64::from(intf::avx_served_SERVED_NOBODY);
+        let is_only_observed = in_force.policy.avx_cores_for == u64::from(intf::SERVED_NOBODY);
         let granule = cpus_per_core(self.places.values());
         let on_this_cpu = policy::on_cpu(&in_force.policy, self.means.clocks.licence_drop);
         let at = Circumstances::new(self.means.tier.kind(), &on_this_cpu, granule.into());
@@ -537,9 +536,9 @@ impl<'a> Scheduler<'a> {
         let caches: BTreeSet<u32> = self.places.values().map(|place| place.llc).collect();
         let cpus: BTreeSet<u32> = self.places.keys().copied().collect();
         let kinds = [
-            ("avx", intf::avx_queue_kind_QUEUE_AVX, &caches),
-            ("shared", intf::avx_queue_kind_QUEUE_SHARED, &caches),
-            ("private", intf::avx_queue_kind_QUEUE_PRIVATE, &cpus),
+            ("avx", intf::QUEUE_AVX, &caches),
+            ("shared", intf::QUEUE_SHARED, &caches),
+            ("private", intf::QUEUE_PRIVATE, &cpus),
         ];
         let sum = |(name, kind, owners): (&str, _, &BTreeSet<u32>)| {
             let each = owners.iter().map(|cpu| books::waiting(&self.skel, *cpu, kind));

@@ -104,13 +104,13 @@ pub fn configure(
     }
     rodata.checks_policies = opts.check_policies;
 
-    let queues = nr_cpu_ids * intf::avx_queue_kind_NR_QUEUE_KINDS;
+    let queues = nr_cpu_ids * intf::NR_QUEUE_KINDS;
     skel.maps.queues.set_max_entries(queues).context("cannot size the queues")?;
     skel.maps.cpus.set_max_entries(nr_cpu_ids).context("cannot size the map of CPUs")?;
     skel.maps.cpu_roles.set_max_entries(nr_cpu_ids).context("cannot size the books of CPUs")?;
     skel.maps.retry_timers.set_max_entries(nr_cpu_ids).context("cannot size the timers")?;
     skel.maps.cpu_clocks.set_max_entries(nr_cpu_ids).context("cannot size the books of clocks")?;
-    let counters = nr_cpu_ids * intf::avx_clock_counters_CYCLES_BY_LICENCE;
+    let counters = nr_cpu_ids * intf::CYCLES_BY_LICENCE;
     skel.maps.cpu_counters.set_max_entries(counters).context("cannot size the counters")?;
     skel.progs.avxspec_count.set_autoload(source.counts_clocks());
     skel.maps.topology.set_max_entries(nr_cpu_ids).context("cannot size the topology")?;
@@ -136,14 +136,14 @@ fn choose_programs(
     tier: intf::avx_tier,
     keeps_image_size: bool,
 ) -> Result<()> {
-    if tier != intf::avx_tier_AVX_TIER_OBSERVE {
+    if tier != intf::AVX_TIER_OBSERVE {
         skel.progs.avxspec_exec.set_autoload(true);
         hints::listen(skel)?;
     }
-    if tier == intf::avx_tier_AVX_TIER_COUNTERS {
+    if tier == intf::AVX_TIER_COUNTERS {
         skel.progs.avxspec_count_switch.set_autoload(true);
     }
-    if tier == intf::avx_tier_AVX_TIER_TRAP {
+    if tier == intf::AVX_TIER_TRAP {
         skel.progs.avxspec_hidden_used.set_autoload(true);
         skel.progs.avxspec_syscall_done.set_autoload(true);
         let obstacle = if !keeps_image_size {

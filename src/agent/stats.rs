@@ -287,8 +287,7 @@ mod tests {
     use super::*;
 
     fn cpu(direct: u64, avx_ns: u64) -> avx_cpu_stats {
-        // SAFETY: the type consists of integers, for which all zeroes is valid.
-        let zero: avx_cpu_stats = unsafe { std::mem::zeroed() };
+        let zero = avx_cpu_stats::default();
         avx_cpu_stats { direct, avx_ns, ..zero }
     }
 

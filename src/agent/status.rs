@@ -13,20 +13,39 @@ use super::counters::Counted;
 use super::prospect::Prospect;
 use super::{books, cpulist};
 use crate::bpf::intf::{
-    self, avx_book, avx_cpu_role, avx_cpu_stats, avx_limits_AVX_WAITS_SAMPLED, avx_owner,
-    avx_role_ROLE_AVX, avx_topology,
+    self, AVX_WAITS_SAMPLED, ROLE_AVX, avx_book, avx_cpu_role, avx_cpu_stats, avx_owner,
+    avx_topology,
 };
-use crate::bpf::names::{printable, text_of};
+use crate::bpf::names::{by_number, printable, text_of};
 
-/// In the order of the enumerations of intf.h.
-const CLASSES: [&str; intf::avx_class_NR_CLASSES as usize] = ["default", "scalar", "avx"];
-pub const CAUSES: [&str; intf::avx_cause_NR_CAUSES as usize] = ["fault", "mixed", "sample", "hint"];
-pub const BOUNDARIES: [&str; intf::avx_boundary_NR_BOUNDARIES as usize] =
-    ["syscall", "switch", "unused", "timeout", "hint", "left alone"];
-pub const VERDICTS: [&str; intf::avx_verdict_NR_VERDICTS as usize] =
-    ["wide", "light", "detection", "restore", "other"];
+const CLASSES: [&str; intf::NR_CLASSES as usize] = by_number([
+    (intf::CLASS_DEFAULT, "default"),
+    (intf::CLASS_SCALAR, "scalar"),
+    (intf::CLASS_AVX, "avx"),
+]);
+pub const CAUSES: [&str; intf::NR_CAUSES as usize] = by_number([
+    (intf::CAUSE_FAULT, "fault"),
+    (intf::CAUSE_MIXED, "mixed"),
+    (intf::CAUSE_SAMPLE, "sample"),
+    (intf::CAUSE_HINT, "hint"),
+]);
+pub const BOUNDARIES: [&str; intf::NR_BOUNDARIES as usize] = by_number([
+    (intf::BOUNDARY_SYSCALL, "syscall"),
+    (intf::BOUNDARY_SWITCH, "switch"),
+    (intf::BOUNDARY_UNUSED, "unused"),
+    (intf::BOUNDARY_TICK, "timeout"),
+    (intf::BOUNDARY_HINT, "hint"),
+    (intf::BOUNDARY_ALONE, "left alone"),
+]);
+pub const VERDICTS: [&str; intf::NR_VERDICTS as usize] = by_number([
+    (intf::VERDICT_WIDE, "wide"),
+    (intf::VERDICT_LIGHT, "light"),
+    (intf::VERDICT_DETECTION, "detection"),
+    (intf::VERDICT_RESTORE, "restore"),
+    (intf::VERDICT_OTHER, "other"),
+]);
 
-const AVX: usize = 2;
+const AVX: usize = intf::CLASS_AVX as usize;
 
 /// Of each table on one screen.
 const ROWS_SHOWN: usize = 10;
@@ -177,7 +196,7 @@ impl Roles {
 }
 
 pub fn is_avx_core(role: &avx_cpu_role) -> bool {
-    role.role == u64::from(avx_role_ROLE_AVX)
+    role.role == u64::from(ROLE_AVX)
 }
 
 pub fn as_avx_core_ns(role: &avx_cpu_role, now_ns: u64) -> u64 {
@@ -226,11 +245,11 @@ fn named(names: &[&str], counts: &[u64]) -> BTreeMap<String, u64> {
 /// By class, over all CPUs.
 pub fn waits_of(per_cpu: &[avx_cpu_stats]) -> BTreeMap<String, Waits> {
     let of_class = |class: usize| {
-        let scale = if class == AVX { 1 } else { u64::from(avx_limits_AVX_WAITS_SAMPLED) };
+        let scale = if class == AVX { 1 } else { u64::from(AVX_WAITS_SAMPLED) };
         let mut waits = Waits::default();
-        for bucket in 0..intf::avx_limits_AVX_WAIT_BUCKETS as usize {
+        for bucket in 0..intf::AVX_WAIT_BUCKETS as usize {
             let count: u64 = per_cpu.iter().map(|cpu| cpu.waits[class][bucket]).sum();
-            waits.below_ns.push(u64::from(intf::avx_limits_AVX_WAIT_FIRST_NS) << bucket);
+            waits.below_ns.push(u64::from(intf::AVX_WAIT_FIRST_NS) << bucket);
             waits.counts.push(count * scale);
         }
         waits
@@ -433,18 +452,18 @@ mod tests {
     use std::cell::Cell as Clock;
 
     use super::*;
-    use crate::bpf::intf::avx_name;
+    use crate::bpf::intf::{ROLE_SCALAR, avx_name};
 
     #[test]
     fn time_as_an_avx_core_goes_on() {
-        let avx = u64::from(avx_role_ROLE_AVX);
-        // SAFETY: the type consists of integers, for which all zeroes is valid.
-        let place: avx_topology = unsafe { std::mem::zeroed() };
+        let avx = u64::from(ROLE_AVX);
+        let place = avx_topology::default();
         let role =
             avx_cpu_role { role: avx, since: 7_000_000_000, avx_ns: 500_000_000, changes: 3 };
         let cpu = Cpu::new(4, &place, &role, 9_000_000_000);
         assert_eq!((cpu.is_avx_core, cpu.as_avx_core_s), (true, 2.5));
-        let cpu = Cpu::new(4, &place, &avx_cpu_role { role: 0, ..role }, 9_000_000_000);
+        let cpu =
+            Cpu::new(4, &place, &avx_cpu_role { role: ROLE_SCALAR.into(), ..role }, 9_000_000_000);
         assert_eq!((cpu.is_avx_core, cpu.as_avx_core_s), (false, 0.5));
     }
 
@@ -456,7 +475,7 @@ mod tests {
         let pass = |ns| now.replace(now.get() + ns);
         let role = || {
             let is_avx = now.get() < 10;
-            let (role, avx_ns) = if is_avx { (avx_role_ROLE_AVX, 0) } else { (0, 10) };
+            let (role, avx_ns) = if is_avx { (ROLE_AVX, 0) } else { (ROLE_SCALAR, 10) };
             let role = avx_cpu_role { role: role.into(), since: 0, avx_ns, changes: 1 };
             pass(7);
             Ok(vec![(4, role)])
@@ -498,8 +517,7 @@ mod tests {
 
     #[test]
     fn cgroups_are_named_afterwards_the_busiest_first() {
-        // SAFETY: the type consists of integers, for which all zeroes is valid.
-        let idle: avx_book = unsafe { std::mem::zeroed() };
+        let idle = avx_book::default();
         let busy = avx_book { avx_ns: 7, ..idle };
         let owner = |cgroup, letter| avx_owner { cgroup, program: avx_name { words: [letter, 0] } };
         let (a, b) = (u64::from(b'a'), u64::from(b'b'));
@@ -516,8 +534,7 @@ mod tests {
 
     #[test]
     fn names_move_no_cursor() {
-        // SAFETY: the type consists of integers, for which all zeroes is valid.
-        let book: avx_book = unsafe { std::mem::zeroed() };
+        let book = avx_book::default();
         let program = avx_name { words: [u64::from_ne_bytes(*b"a\x1b[2Jb\n\xff"), 0] };
         let ledgers = [(avx_owner { cgroup: 1, program }, book)];
         let (cgroups, programs) = (cgroups_of(&ledgers), programs_of(&ledgers));
@@ -559,8 +576,7 @@ mod tests {
 
     #[test]
     fn what_there_was_none_of_is_left_out() {
-        // SAFETY: the type consists of integers, for which all zeroes is valid.
-        let mut book: avx_book = unsafe { std::mem::zeroed() };
+        let mut book = avx_book::default();
         book.ends[3] = 7;
         let book = Book::new(&book);
         assert_eq!(book.ends, BTreeMap::from([("timeout".to_owned(), 7)]));

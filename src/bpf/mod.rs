@@ -4,8 +4,9 @@
 pub mod names;
 pub mod places;
 
-/// Types and constants of `intf.h`.
-#[allow(dead_code, non_camel_case_types, non_upper_case_globals)]
+/// Types and constants of `intf.h`, and of the decisions.
+#[allow(clippy::all, clippy::restriction)]
+#[allow(dead_code, non_camel_case_types)]
 pub mod intf {
     include!(concat!(env!("OUT_DIR"), "/bpf_intf.rs"));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names of programs, as the kernel and the policy have them, and as people may see them.
+//! Names of programs, as the kernel and the policy have them, and as people may see them; and what
+//! Rust calls what C numbers.
 
 use super::intf::avx_name;
 
@@ -13,4 +14,19 @@ pub fn text_of(name: &avx_name) -> String {
 /// A name that anybody may have chosen, for root's terminal: nothing that moves a cursor gets out.
 pub fn printable(name: &str) -> String {
     name.replace(char::is_control, "?")
+}
+
+/// What C calls by a number in Rust, by that number: all of them, in whichever order.
+pub const fn by_number<T: Copy, const N: usize>(named: [(u32, T); N]) -> [T; N] {
+    let mut all = [named[0].1; N];
+    let mut is_there = [false; N];
+    let mut n = 0;
+    while n < N {
+        let (number, name) = named[n];
+        assert!(!is_there[number as usize]);
+        is_there[number as usize] = true;
+        all[number as usize] = name;
+        n += 1;
+    }
+    all
 }

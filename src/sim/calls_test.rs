@@ -11,9 +11,7 @@ use super::hardware::Steady;
 use super::kernel::Task;
 use super::model::Kind;
 use super::program::{Program, Step};
-use crate::bpf::intf::{
-    avx_tier, avx_tier_AVX_TIER_HINTS, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP,
-};
+use crate::bpf::intf::{AVX_TIER_HINTS, AVX_TIER_OBSERVE, AVX_TIER_TRAP, avx_tier};
 
 #[path = "../../tests/calls/scenes.rs"]
 mod scenes;
@@ -113,9 +111,9 @@ fn timed(n: usize, thread: &Thread, now: u64) -> Vec<(u64, Order)> {
 
 fn tier(stage: Stage) -> avx_tier {
     match stage {
-        Stage::Plain => avx_tier_AVX_TIER_OBSERVE,
-        Stage::AvxCore => avx_tier_AVX_TIER_HINTS,
-        Stage::Wide => avx_tier_AVX_TIER_TRAP,
+        Stage::Plain => AVX_TIER_OBSERVE,
+        Stage::AvxCore => AVX_TIER_HINTS,
+        Stage::Wide => AVX_TIER_TRAP,
     }
 }
 

@@ -7,7 +7,7 @@ use super::hardware::Steady;
 use super::kernel::{MASK_WORDS, Task};
 use super::model::Kind;
 use super::program::{Program, Step};
-use crate::bpf::intf::{avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
+use crate::bpf::intf::{AVX_TIER_OBSERVE, AVX_TIER_TRAP};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -73,7 +73,7 @@ fn only(cpu: u32) -> [u64; MASK_WORDS] {
 
 #[test]
 fn the_tasks_of_a_cpu_that_goes_share_the_others() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    let mut engine = machine(4, AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
     let tasks = busy(&mut engine, 6);
     engine.run_for(SECOND).unwrap();
     engine.allow(tasks[0], &only(2));
@@ -97,7 +97,7 @@ fn the_tasks_of_a_cpu_that_goes_share_the_others() {
 /// Of the two CPUs that are left the first one is busy.
 #[test]
 fn who_wakes_with_another_mask_finds_the_cpu_that_idles() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(4, AVX_TIER_OBSERVE, &[]);
     let sleeper = engine.spawn(Box::new(Sleeper(10 * MS)), 100);
     let other = engine.spawn(Box::new(Busy(Kind::Scalar)), 100);
     engine.run_for(5 * MS).unwrap();
@@ -112,7 +112,7 @@ fn who_wakes_with_another_mask_finds_the_cpu_that_idles() {
 
 #[test]
 fn nobody_waits_for_a_cpu_that_is_taken() {
-    let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(2, AVX_TIER_OBSERVE, &[]);
     let tasks = busy(&mut engine, 2);
     engine.run_for(SECOND).unwrap();
     engine.take_cpu(1, SECOND);
@@ -125,7 +125,7 @@ fn nobody_waits_for_a_cpu_that_is_taken() {
 #[test]
 fn who_waits_for_the_longest_is_told_by_its_name() {
     let complaint = |nth_is_first: fn(u64) -> u64| {
-        let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+        let mut engine = machine(1, AVX_TIER_OBSERVE, &[]);
         for n in 0..8 {
             engine.spawn(Box::new(Sleeper((10 + nth_is_first(n)) * MS)), 100);
         }
@@ -150,7 +150,7 @@ fn who_waits_for_the_longest_is_told_by_its_name() {
 /// However often it is queued anew meanwhile, for its weight and its mask change all the time.
 #[test]
 fn who_is_queued_anew_all_the_time_waits_on() {
-    let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(2, AVX_TIER_OBSERVE, &[]);
     let task = busy(&mut engine, 1)[0];
     engine.run_for(SECOND).unwrap();
     let begun = engine.now();
@@ -171,7 +171,7 @@ fn who_is_queued_anew_all_the_time_waits_on() {
 #[test]
 fn who_is_changed_while_it_waits_is_not_due_later() {
     let longest_wait = |changes: fn(&mut Engine<Steady>, Task, u32)| {
-        let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+        let mut engine = machine(1, AVX_TIER_OBSERVE, &[]);
         let light = engine.spawn(Box::new(Busy(Kind::Scalar)), 1);
         let _heavy = [(); 2].map(|()| engine.spawn(Box::new(Busy(Kind::Scalar)), 10_000));
         let mut longest = 0;
@@ -191,7 +191,7 @@ fn who_is_changed_while_it_waits_is_not_due_later() {
 /// The kernel counts anew with each scheduler, which has everybody queue anew.
 #[test]
 fn nobody_waits_for_a_scheduler_that_is_gone() {
-    let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(2, AVX_TIER_OBSERVE, &[]);
     let task = busy(&mut engine, 1)[0];
     engine.run_for(SECOND).unwrap();
     engine.allow(task, &only(0));
@@ -206,7 +206,7 @@ fn nobody_waits_for_a_scheduler_that_is_gone() {
 
 #[test]
 fn another_weight_counts_at_once() {
-    let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(1, AVX_TIER_OBSERVE, &[]);
     let tasks = busy(&mut engine, 2);
     engine.run_for(SECOND).unwrap();
     engine.weigh(tasks[0], 300);
@@ -221,7 +221,7 @@ fn another_weight_counts_at_once() {
 #[test]
 fn what_runs_is_changed_without_a_trace_on_the_cpu_of_who_does_it() {
     let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
-    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
+    let mut engine = machine(2, AVX_TIER_TRAP, &turns);
     let wide = engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
     engine.run_for(SECOND).unwrap();
     // It is younger by far, so that the audit would see whose time is kept.
@@ -258,7 +258,7 @@ fn avx_work_is_not_left_beside_idle_cpus() {
         }
     }
     let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
-    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
+    let mut engine = machine(2, AVX_TIER_TRAP, &turns);
     let tasks = [(); 2].map(|()| engine.spawn(Box::new(Once(false)), 100));
     // Just before a look, so that no tick finds the one that runs while there is an AVX core that
     // the other one could take.
@@ -280,7 +280,7 @@ fn avx_work_is_not_left_beside_idle_cpus() {
 #[test]
 fn avx_work_is_not_left_beside_an_avx_core_that_is_not_for_it() {
     let turns = ["sizing=static", "avx-cpus=2", "only-where-it-pays=off"];
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &turns);
+    let mut engine = machine(4, AVX_TIER_TRAP, &turns);
     let task = engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
     engine.allow(task, &mask(0b1001));
     engine.run_for(100 * MS).unwrap();
@@ -296,7 +296,7 @@ fn avx_work_is_not_left_beside_an_avx_core_that_is_not_for_it() {
 /// it needs it.
 #[test]
 fn an_avx_core_that_is_waited_for_is_not_given_back() {
-    let mut engine = machine(3, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    let mut engine = machine(3, AVX_TIER_TRAP, &["only-where-it-pays=off"]);
     engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
     busy(&mut engine, 4);
     engine.run_for(5 * SECOND).unwrap();
@@ -317,7 +317,7 @@ fn an_avx_core_that_is_waited_for_is_not_given_back() {
 #[test]
 fn who_had_realtime_priority_begins_anew() {
     let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off", "return=syscall"];
-    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
+    let mut engine = machine(2, AVX_TIER_TRAP, &turns);
     let task = engine.spawn(Box::new(Alternates(0)), 100);
     let faults = |engine: &Engine<Steady>| -> u64 {
         (0..2).map(|cpu| engine.kernel().stats(cpu).wide_faults).sum()
@@ -344,7 +344,7 @@ fn who_had_realtime_priority_begins_anew() {
 fn who_began_another_program_begins_anew() {
     let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off", "return=syscall"];
     for told in [true, false] {
-        let mut engine = machine(1, avx_tier_AVX_TIER_TRAP, &turns);
+        let mut engine = machine(1, AVX_TIER_TRAP, &turns);
         let task = engine.spawn(Box::new(Alternates(0)), 100);
         for round in 0..20 {
             let in_phase = round % 2 == 1;
@@ -373,7 +373,7 @@ fn who_sleeps_with_realtime_priority_runs_no_avx_work() {
     ];
     for after_ms in [2, 6] {
         let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
-        let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
+        let mut engine = machine(2, AVX_TIER_TRAP, &turns);
         let task = engine.spawn(forever(&steps), 100);
         engine.run_for(after_ms * MS).unwrap();
         engine.be_realtime(task, true);
@@ -399,7 +399,7 @@ fn who_asks_for_realtime_priority_runs_no_avx_work_from_then_on() {
         Step::Sleep(SECOND),
     ];
     let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
-    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &turns);
+    let mut engine = machine(2, AVX_TIER_TRAP, &turns);
     let task = engine.spawn(forever(&steps), 100);
     engine.run_for(2 * MS).unwrap();
     engine.ask_for_realtime(task);
@@ -412,7 +412,7 @@ fn who_asks_for_realtime_priority_runs_no_avx_work_from_then_on() {
 /// They could help nobody who is confined to CPUs that are none.
 #[test]
 fn who_may_use_no_avx_core_asks_for_none() {
-    let mut engine = machine(8, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    let mut engine = machine(8, AVX_TIER_TRAP, &["only-where-it-pays=off"]);
     for _ in 0..4 {
         let task = engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
         engine.allow(task, &only(0));
@@ -451,7 +451,7 @@ fn go_on_within_limits(engine: &mut Engine<Steady>, ns: u64) {
 fn there_are_avx_cores_while_there_is_avx_work_and_none_long_after_it() {
     for (sizing, forgets) in [("sizing=controller", SECOND), ("sizing=share", 6 * SECOND)] {
         let turns = [sizing, "only-where-it-pays=off"];
-        let mut engine = machine(8, avx_tier_AVX_TIER_TRAP, &turns);
+        let mut engine = machine(8, AVX_TIER_TRAP, &turns);
         busy(&mut engine, 3);
         for _ in 0..2 {
             engine.spawn(Box::new(Worker(2 * SECOND)), 100);
@@ -466,7 +466,7 @@ fn there_are_avx_cores_while_there_is_avx_work_and_none_long_after_it() {
 #[test]
 fn a_set_that_is_too_large_for_its_tasks_shrinks() {
     let static_set = ["sizing=static", "avx-cpus=6", "only-where-it-pays=off"];
-    let mut engine = machine(8, avx_tier_AVX_TIER_TRAP, &static_set);
+    let mut engine = machine(8, AVX_TIER_TRAP, &static_set);
     engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
     go_on_within_limits(&mut engine, SECOND);
     assert_eq!(engine.kernel().nr_avx_cores(), 6);
@@ -478,7 +478,7 @@ fn a_set_that_is_too_large_for_its_tasks_shrinks() {
 /// Whoever waits is queued anew where it is, and then elsewhere: twice an idle CPU is found for it.
 #[test]
 fn no_idle_cpu_is_lost_to_a_change_of_masks() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(4, AVX_TIER_OBSERVE, &[]);
     let tasks = busy(&mut engine, 2);
     for _ in 0..10 {
         for task in &tasks {
@@ -497,7 +497,7 @@ fn no_idle_cpu_is_lost_to_a_change_of_masks() {
 /// Whether it runs or waits.
 #[test]
 fn who_may_no_longer_be_where_it_is_leaves_at_once() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(4, AVX_TIER_OBSERVE, &[]);
     let tasks = busy(&mut engine, 8);
     for round in 0..40 {
         engine.run_for(7 * MS).unwrap();
@@ -522,7 +522,7 @@ fn programs_go_on_while_there_is_no_scheduler() {
             if self.0 { Step::Work(Kind::Scalar, 1e5) } else { Step::Sleep(MS / 10) }
         }
     }
-    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &[]);
+    let mut engine = machine(2, AVX_TIER_TRAP, &[]);
     let mut tasks = busy(&mut engine, 2);
     tasks.push(engine.spawn(Box::new(Sleeper(false)), 100));
     engine.run_for(SECOND).unwrap();

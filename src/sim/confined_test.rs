@@ -7,10 +7,7 @@ use super::hardware::Steady;
 use super::kernel::Task;
 use super::model::Kind;
 use super::program::{Program, Step, sample_of};
-use crate::bpf::intf::{
-    avx_event_kind_EVENT_ALONE, avx_hint_value_AVX_HINT_AVX512, avx_tier_AVX_TIER_HINTS,
-    avx_tier_AVX_TIER_TRAP,
-};
+use crate::bpf::intf::{AVX_HINT_AVX512, AVX_TIER_HINTS, AVX_TIER_TRAP, EVENT_ALONE};
 
 const US: u64 = 1000;
 const SECOND: u64 = 1_000_000 * US;
@@ -28,7 +25,7 @@ fn the_avx_core(engine: &Engine<Steady>) -> u32 {
 /// Other work may go from the AVX core to one CPU, which is busy, while two more idle all the time.
 #[test]
 fn who_may_not_go_where_cpus_idle_is_left_in_peace() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    let mut engine = machine(4, AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
     engine.run_for(SECOND / 10).unwrap();
     let avx = the_avx_core(&engine);
     let [theirs, others @ ..] = [1, 2, 3].map(|n| (avx + n) % 4);
@@ -51,7 +48,7 @@ fn who_may_not_go_where_cpus_idle_is_left_in_peace() {
 #[test]
 fn who_may_use_no_avx_core_pays_for_no_moves() {
     let settings = ["sizing=static", "avx-cpus=1", "return=syscall"];
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = machine(4, AVX_TIER_TRAP, &settings);
     engine.run_for(SECOND / 10).unwrap();
     let cpu = (the_avx_core(&engine) + 1) % 4;
     let short = [Step::Work(Kind::Light512, 10e3), Step::Work(Kind::Scalar, 20e3), Step::Syscall];
@@ -60,7 +57,7 @@ fn who_may_use_no_avx_core_pays_for_no_moves() {
     let mut is_alone = false;
     for _ in 0..30 {
         engine.run_for(SECOND / 10).unwrap();
-        is_alone |= events_of(&mut engine).iter().any(|it| it.kind == avx_event_kind_EVENT_ALONE);
+        is_alone |= events_of(&mut engine).iter().any(|it| it.kind == EVENT_ALONE);
     }
     assert!(!is_alone, "taken to be too dear for moves that there were not");
     assert!((0..4).map(|cpu| engine.kernel().stats(cpu).in_place).sum::<u64>() > 1000);
@@ -90,7 +87,7 @@ fn in_place(engine: &Engine<Steady>, nr_cpus: u32) -> u64 {
 
 /// Of which the CPUs `n` and `n + 8` are one.
 fn eight_cores_with_siblings() -> Engine<Steady> {
-    machine_of([8, 8], 2, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"])
+    machine_of([8, 8], 2, AVX_TIER_TRAP, &["only-where-it-pays=off"])
 }
 
 /// So many for each core; `cpus` are those that they may use of the first one.
@@ -120,7 +117,7 @@ fn end_burst(engine: &mut Engine<Steady>, tasks: Vec<Task>) {
 /// The others idle, and are the first that come to mind otherwise.
 #[test]
 fn avx_cores_are_where_avx_work_may_go() {
-    let mut engine = machine(12, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    let mut engine = machine(12, AVX_TIER_TRAP, &["only-where-it-pays=off"]);
     for _ in 0..6 {
         spawn_on(&mut engine, 0xf, server(30e3));
     }
@@ -139,7 +136,7 @@ fn avx_cores_are_where_avx_work_may_go() {
 /// They are more than one core can take.
 #[test]
 fn more_avx_cores_are_where_avx_work_may_go_too() {
-    let mut engine = machine(16, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    let mut engine = machine(16, AVX_TIER_TRAP, &["only-where-it-pays=off"]);
     let wide = [Step::Work(Kind::Scalar, 30e3), Step::Work(Kind::Light512, 60e3), Step::Syscall];
     for _ in 0..8 {
         spawn_on(&mut engine, 0xff, forever(&wide));
@@ -158,7 +155,7 @@ fn each_set_of_cpus_with_avx_work_has_an_avx_core_of_its_own() {
     let sets = [0x00f, 0x0f0, 0xf00];
     for (spare, wide) in [(0, 30e3), (4, 30e3), (0, 3e3), (4, 3e3)] {
         let nr_cpus = 12 + spare;
-        let mut engine = machine(nr_cpus, avx_tier_AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+        let mut engine = machine(nr_cpus, AVX_TIER_TRAP, &["only-where-it-pays=off"]);
         for cpus in sets {
             for _ in 0..8 {
                 spawn_on(&mut engine, cpus, server(wide));
@@ -208,9 +205,9 @@ fn each_set_of_cpus_has_an_avx_core_of_its_own_where_cores_have_siblings() {
 /// Its phase does not end while it sleeps, and meanwhile others get what it had.
 #[test]
 fn who_is_still_at_avx_work_gets_an_avx_core_again() {
-    let mut engine = machine(12, avx_tier_AVX_TIER_HINTS, &[]);
+    let mut engine = machine(12, AVX_TIER_HINTS, &[]);
     let hinted = |rest| {
-        let mut steps = vec![Step::Hint(avx_hint_value_AVX_HINT_AVX512.into())];
+        let mut steps = vec![Step::Hint(AVX_HINT_AVX512.into())];
         for _ in 0..50 {
             steps.extend([Step::Work(Kind::Scalar, 2e6), Step::Sleep(18_000 * US)]);
         }
@@ -289,7 +286,7 @@ fn who_may_use_one_cpu_alone_asks_for_no_avx_core() {
 /// It knows nothing of who runs there.
 #[test]
 fn who_ticks_for_another_cpu_says_nothing_of_its_own() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    let mut engine = machine(4, AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
     let wide = spawn_on(&mut engine, 0xf, forever(&[Step::Work(Kind::Light512, 1e6)]));
     engine.run_for(SECOND / 10).unwrap();
     let cpu = engine.kernel().cpu_of(wide);

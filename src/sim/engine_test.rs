@@ -10,12 +10,9 @@ use super::model::Kind;
 use super::program::{Program, Step};
 use crate::agent::policy;
 use crate::bpf::intf::{
-    avx_boundary_BOUNDARY_SYSCALL, avx_cause_CAUSE_FAULT, avx_cpu_stats, avx_event,
-    avx_event_kind_EVENT_ALONE, avx_event_kind_EVENT_BEGAN, avx_event_kind_EVENT_ENDED,
-    avx_event_kind_EVENT_ROLE, avx_event_kind_EVENT_SENT, avx_event_kind_EVENT_TRIED,
-    avx_policy_in_force, avx_role_ROLE_AVX, avx_role_ROLE_SCALAR, avx_role_cause_ROLE_FOR_NUMBER,
-    avx_tier, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_XSTATE,
-    avx_topology,
+    AVX_TIER_OBSERVE, AVX_TIER_TRAP, AVX_TIER_XSTATE, BOUNDARY_SYSCALL, CAUSE_FAULT, EVENT_ALONE,
+    EVENT_BEGAN, EVENT_ENDED, EVENT_ROLE, EVENT_SENT, EVENT_TRIED, ROLE_AVX, ROLE_FOR_NUMBER,
+    ROLE_SCALAR, avx_cpu_stats, avx_event, avx_policy_in_force, avx_tier, avx_topology,
 };
 use crate::processors::UNKNOWN_CLOCKS;
 
@@ -95,7 +92,7 @@ pub fn in_force(settings: &[&str]) -> avx_policy_in_force {
 
 #[test]
 fn cpus_are_shared_fairly() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(4, AVX_TIER_OBSERVE, &[]);
     let tasks: Vec<Task> = (0..10).map(|_| engine.spawn(busy(), 100)).collect();
     engine.run_for(10 * SECOND).unwrap();
     for task in tasks {
@@ -106,7 +103,7 @@ fn cpus_are_shared_fairly() {
 
 #[test]
 fn shares_follow_weights() {
-    let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(1, AVX_TIER_OBSERVE, &[]);
     let (light, heavy) = (engine.spawn(busy(), 100), engine.spawn(busy(), 300));
     engine.run_for(10 * SECOND).unwrap();
     let ratio = engine.work_done(heavy, Kind::Scalar) / engine.work_done(light, Kind::Scalar);
@@ -115,7 +112,7 @@ fn shares_follow_weights() {
 
 #[test]
 fn nobody_waits_beside_an_idle_cpu() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(4, AVX_TIER_OBSERVE, &[]);
     let steps = [Step::Work(Kind::Scalar, 1e6), Step::Sleep(MS)];
     let tasks: Vec<Task> = (0..4).map(|_| engine.spawn(forever(&steps), 100)).collect();
     engine.run_for(SECOND).unwrap();
@@ -128,7 +125,7 @@ fn nobody_waits_beside_an_idle_cpu() {
 /// Three threads that hardly sleep, for two CPUs that share no cache.
 #[test]
 fn no_cpu_idles_while_somebody_waits_at_another_cache() {
-    let mut engine = machine_with_caches(2, 1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine_with_caches(2, 1, AVX_TIER_OBSERVE, &[]);
     let steps = [Step::Work(Kind::Scalar, 3e5), Step::Sleep(10_000)];
     let tasks: Vec<Task> = (0..3).map(|_| engine.spawn(forever(&steps), 100)).collect();
     engine.run_for(SECOND).unwrap();
@@ -164,7 +161,7 @@ fn longest_wait_of(engine: &mut Engine<Steady>, tasks: &[Task], ms: u64) -> u64 
 /// keep busy.
 fn beside_those_who_may_not_come(nr_caches: u32, nr_crowd: usize, steps: &[Step]) -> (u64, f64) {
     let nr_cpus = 2 * nr_caches;
-    let mut engine = machine_with_caches(nr_cpus, 2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine_with_caches(nr_cpus, 2, AVX_TIER_OBSERVE, &[]);
     let crowd: Vec<Task> = (0..nr_crowd).map(|_| engine.spawn(busy(), 100)).collect();
     let tasks: Vec<Task> = (0..nr_cpus - 1).map(|_| engine.spawn(forever(steps), 100)).collect();
     confine(&mut engine, &crowd, 0b1100);
@@ -198,7 +195,7 @@ fn no_cpu_idles_for_those_who_may_not_come() {
 #[test]
 fn weights_count_beside_those_who_may_not_come() {
     let shares = |nr_crowd| {
-        let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+        let mut engine = machine(4, AVX_TIER_OBSERVE, &[]);
         let crowd: Vec<Task> = (0..nr_crowd).map(|_| engine.spawn(busy(), 100)).collect();
         let tasks = [1000, 1000, 100, 100].map(|weight| engine.spawn(busy(), weight));
         confine(&mut engine, &crowd, 0b1100);
@@ -220,7 +217,7 @@ fn two_who_may_not_come_do_not_wait_for_each_other() {
         let list = format!("avx-cpu-list={list}");
         in_force(&["sizing=list", &list, "scalar-penalty=300ms", "only-where-it-pays=off"])
     };
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &[]);
+    let mut engine = machine(4, AVX_TIER_TRAP, &[]);
     let wide = || forever(&[Step::Work(Kind::Heavy512, 1e9)]);
     let confined = [engine.spawn(wide(), 100), engine.spawn(busy(), 100)];
     confine(&mut engine, &confined[..1], 0b0011);
@@ -241,7 +238,7 @@ fn two_who_may_not_come_do_not_wait_for_each_other() {
 #[test]
 fn whoever_moves_stays_with_its_cache_if_it_can() {
     let settings = ["sizing=list", "avx-cpu-list=3,7"];
-    let mut engine = machine_with_caches(8, 4, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = machine_with_caches(8, 4, AVX_TIER_TRAP, &settings);
     let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
     let tasks: Vec<Task> = (0..2).map(|_| engine.spawn(forever(&steps), 100)).collect();
     for (n, task) in tasks.iter().enumerate() {
@@ -263,7 +260,7 @@ fn whoever_moves_stays_with_its_cache_if_it_can() {
 #[test]
 fn wide_work_goes_to_avx_cores() {
     let settings = ["sizing=static", "avx-cpus=1"];
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = machine(4, AVX_TIER_TRAP, &settings);
     let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
     let tasks: Vec<Task> = (0..4).map(|_| engine.spawn(forever(&steps), 100)).collect();
     engine.run_for(SECOND).unwrap();
@@ -287,7 +284,7 @@ fn wide_work_goes_to_avx_cores() {
 #[test]
 fn avx_cores_follow_their_use() {
     let settings = ["sizing=static", "avx-cpus=1", "placement=first-use", "return=syscall"];
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = machine(4, AVX_TIER_TRAP, &settings);
     let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
     let tasks: Vec<Task> = (0..4).map(|_| engine.spawn(forever(&steps), 100)).collect();
     let mut were_avx_cores = [false; 4];
@@ -311,7 +308,7 @@ fn avx_cores_follow_their_use() {
 #[test]
 fn who_goes_on_gets_an_avx_core_again() {
     let settings = ["sizing=static", "avx-cpus=1", "placement=first-use", "return=timeout"];
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = machine(4, AVX_TIER_TRAP, &settings);
     engine.spawn(forever(&[Step::Work(Kind::Heavy512, 15e6), Step::Sleep(15 * MS)]), 100);
     engine.run_for(SECOND).unwrap();
     let mut with_avx_core = 0;
@@ -330,7 +327,7 @@ pub fn events_of(engine: &mut Engine<Steady>) -> Vec<avx_event> {
 #[test]
 fn events_are_what_a_program_does() {
     let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
-    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = machine(2, AVX_TIER_TRAP, &settings);
     let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
     engine.spawn(forever(&steps), 100);
     engine.run_for(SECOND / 2).unwrap();
@@ -340,17 +337,17 @@ fn events_are_what_a_program_does() {
     engine.run_for(SECOND / 2).unwrap();
     let events = events_of(&mut engine);
     let said: Vec<_> = events.iter().map(|it| (it.kind, it.why, it.cpu, it.detail)).collect();
-    let began = said.iter().position(|it| it.0 == avx_event_kind_EVENT_BEGAN).unwrap();
+    let began = said.iter().position(|it| it.0 == EVENT_BEGAN).unwrap();
     let rounds: Vec<_> = said[began..].chunks_exact(4).collect();
     // Half a second of rounds of little more than a millisecond.
     assert!((400..500).contains(&rounds.len()), "{} rounds", rounds.len());
     for round in rounds {
         let [a, b, c, d] = round else { panic!("a round has four events") };
-        assert_eq!(*a, (avx_event_kind_EVENT_BEGAN, avx_cause_CAUSE_FAULT, 0, 0));
-        assert_eq!(*b, (avx_event_kind_EVENT_SENT, avx_role_ROLE_AVX, 0, 1));
-        assert_eq!((c.0, c.1, c.2), (avx_event_kind_EVENT_ENDED, avx_boundary_BOUNDARY_SYSCALL, 1));
+        assert_eq!(*a, (EVENT_BEGAN, CAUSE_FAULT, 0, 0));
+        assert_eq!(*b, (EVENT_SENT, ROLE_AVX, 0, 1));
+        assert_eq!((c.0, c.1, c.2), (EVENT_ENDED, BOUNDARY_SYSCALL, 1));
         assert!((50_000..60_000).contains(&c.3), "{} ns of wide work", c.3);
-        assert_eq!(*d, (avx_event_kind_EVENT_SENT, avx_role_ROLE_SCALAR, 1, 0));
+        assert_eq!(*d, (EVENT_SENT, ROLE_SCALAR, 1, 0));
     }
     assert!(events.iter().all(|it| it.missed == 0 && it.thread == it.process));
     assert!(events.is_sorted_by_key(|it| it.at));
@@ -359,7 +356,7 @@ fn events_are_what_a_program_does() {
 /// Nobody reads: what finds no room is counted, and the next that finds some tells.
 #[test]
 fn lost_events_are_counted_and_told() {
-    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &["sizing=static", "return=syscall"]);
+    let mut engine = machine(2, AVX_TIER_TRAP, &["sizing=static", "return=syscall"]);
     let steps = [Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
     for _ in 0..2 {
         engine.spawn(forever(&steps), 100);
@@ -383,7 +380,7 @@ fn lost_events_are_counted_and_told() {
 /// One AVX core for two that do nothing but wide work is dear, and nothing is earned by it.
 #[test]
 fn who_is_left_alone_is_told_of_and_who_is_tried_again() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    let mut engine = machine(4, AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
     for _ in 0..2 {
         engine.spawn(forever(&[Step::Work(Kind::Heavy512, 1e9)]), 100);
     }
@@ -394,12 +391,12 @@ fn who_is_left_alone_is_told_of_and_who_is_tried_again() {
         events.extend(events_of(&mut engine));
     }
     let of_kind = |kind| events.iter().filter(move |it| it.kind == kind);
-    let alone: Vec<_> = of_kind(avx_event_kind_EVENT_ALONE).collect();
+    let alone: Vec<_> = of_kind(EVENT_ALONE).collect();
     assert!(!alone.is_empty() && alone.iter().all(|it| it.detail >= 2 * SECOND as i64));
     for it in alone {
         let until = it.at + it.detail as u64;
-        let next = of_kind(avx_event_kind_EVENT_TRIED)
-            .filter(|tried| tried.process == it.process && tried.at > it.at);
+        let next =
+            of_kind(EVENT_TRIED).filter(|tried| tried.process == it.process && tried.at > it.at);
         let tried = next.map(|it| it.at).min();
         assert!(tried.is_none_or(|at| at >= until), "tried again while it was left alone");
         assert!(tried.is_some() || until + SECOND > BEGIN_NS + 6 * SECOND, "never tried again");
@@ -407,8 +404,8 @@ fn who_is_left_alone_is_told_of_and_who_is_tried_again() {
     assert!(
         sum(&engine, |cpu| cpu.left_alone) > 0 && sum(&engine, |cpu| cpu.alone_low_ns) > SECOND
     );
-    let roles: Vec<_> = of_kind(avx_event_kind_EVENT_ROLE).map(|it| it.why).collect();
-    assert!(roles.iter().all(|why| *why == avx_role_cause_ROLE_FOR_NUMBER), "{roles:?}");
+    let roles: Vec<_> = of_kind(EVENT_ROLE).map(|it| it.why).collect();
+    assert!(roles.iter().all(|why| *why == ROLE_FOR_NUMBER), "{roles:?}");
 }
 
 /// Each begins where the one before it ended, which is no move.
@@ -421,7 +418,7 @@ fn who_takes_the_place_of_another_has_not_moved() {
             [Step::Work(Kind::Scalar, 1e6), Step::Sleep(MS), Step::Succeed][self.0 as usize % 3]
         }
     }
-    let mut engine = machine(4, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(4, AVX_TIER_OBSERVE, &[]);
     for _ in 0..3 {
         engine.spawn(Box::new(OfManyTasks(0)), 100);
     }
@@ -432,7 +429,7 @@ fn who_takes_the_place_of_another_has_not_moved() {
 #[test]
 fn two_runs_are_alike() {
     let run = || {
-        let mut engine = machine(8, avx_tier_AVX_TIER_TRAP, &[]);
+        let mut engine = machine(8, AVX_TIER_TRAP, &[]);
         let steps =
             [Step::Work(Kind::Scalar, 3e5), Step::Work(Kind::Heavy512, 7e4), Step::Sleep(90 * US)];
         let tasks: Vec<Task> = (0..20).map(|_| engine.spawn(forever(&steps), 100)).collect();
@@ -449,7 +446,7 @@ fn two_runs_are_alike() {
 /// The kernel would eject a scheduler that sends a task where it may not be, and so would this.
 #[test]
 fn tasks_stay_where_they_may_be() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=2"]);
+    let mut engine = machine(4, AVX_TIER_TRAP, &["sizing=static", "avx-cpus=2"]);
     let steps = [Step::Work(Kind::Scalar, 2e5), Step::Work(Kind::Heavy512, 5e4), Step::Sleep(US)];
     let masks = [0b0001, 0b0011, 0b0111, 0b1000, 0b1010, 0b1111];
     let tasks: Vec<Task> = masks.iter().map(|_| engine.spawn(forever(&steps), 100)).collect();
@@ -466,7 +463,7 @@ fn tasks_stay_where_they_may_be() {
 
 #[test]
 fn a_policy_takes_effect_while_it_runs() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    let mut engine = machine(4, AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
     engine.spawn(busy(), 100);
     engine.run_for(100 * MS).unwrap();
     assert_eq!(engine.kernel().nr_avx_cores(), 1);
@@ -479,7 +476,7 @@ fn a_policy_takes_effect_while_it_runs() {
 /// By its number CPU 3 would be the first AVX core. It runs other work, and two idle.
 #[test]
 fn an_idle_cpu_becomes_an_avx_core_before_a_busy_one() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=0"]);
+    let mut engine = machine(4, AVX_TIER_TRAP, &["sizing=static", "avx-cpus=0"]);
     let other = engine.spawn(busy(), 100);
     confine(&mut engine, &[other], 0b1000);
     engine.run_for(10 * MS).unwrap();
@@ -497,7 +494,7 @@ fn sum(engine: &Engine<Steady>, of: fn(avx_cpu_stats) -> u64) -> u64 {
 /// First it is only watched, then served, then watched again.
 #[test]
 fn who_is_only_watched_goes_on_as_if_nobody_watched() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["avx-cores-for=nobody"]);
+    let mut engine = machine(4, AVX_TIER_TRAP, &["avx-cores-for=nobody"]);
     let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
     for _ in 0..4 {
         engine.spawn(forever(&steps), 100);
@@ -523,7 +520,7 @@ fn who_is_only_watched_goes_on_as_if_nobody_watched() {
 /// All that CPUs were busy is in somebody's account.
 #[test]
 fn no_time_is_lost() {
-    let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(2, AVX_TIER_OBSERVE, &[]);
     let tasks: Vec<Task> = (0..5).map(|_| engine.spawn(busy(), 100)).collect();
     engine.run_for(SECOND).unwrap();
     let ran: u64 = tasks.iter().map(|task| engine.kernel().ran(*task)).sum();
@@ -542,7 +539,7 @@ impl Program for Once {
 
 #[test]
 fn who_exits_is_gone() {
-    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &[]);
+    let mut engine = machine(2, AVX_TIER_TRAP, &[]);
     for _ in 0..100 {
         engine.spawn(Box::new(Once(vec![Step::Work(Kind::Heavy512, 1e5), Step::Syscall])), 100);
         engine.run_for(MS).unwrap();
@@ -553,7 +550,7 @@ fn who_exits_is_gone() {
 /// Of a program that was wide once, and goes on with string functions for 9 seconds.
 #[test]
 fn light_work_costs_a_fault_per_back_off() {
-    let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &[]);
+    let mut engine = machine(2, AVX_TIER_TRAP, &[]);
     let mut steps = [Step::Syscall, Step::Work(Kind::Light256, 1e4), Step::Work(Kind::Scalar, 9e4)]
         .repeat(90_000);
     steps.push(Step::Work(Kind::Heavy512, 3e6));
@@ -567,7 +564,7 @@ fn light_work_costs_a_fault_per_back_off() {
 /// They leave registers in use that only AVX-512 has, and no wide ones.
 #[test]
 fn string_functions_alone_are_no_avx_work() {
-    for tier in [avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_XSTATE] {
+    for tier in [AVX_TIER_TRAP, AVX_TIER_XSTATE] {
         let mut engine = machine(2, tier, &[]);
         let steps = [Step::Work(Kind::Scalar, 9e5), Step::Work(Kind::Light256, 2e5), Step::Syscall];
         for _ in 0..4 {
@@ -582,7 +579,7 @@ fn string_functions_alone_are_no_avx_work() {
 /// Both get on, though neither has used up its turn.
 #[test]
 fn who_yields_lets_others_run() {
-    let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(1, AVX_TIER_OBSERVE, &[]);
     let round = 10.0 * US as f64;
     let steps = [Step::Work(Kind::Scalar, round), Step::Yield, Step::Syscall];
     let tasks = [(); 2].map(|()| engine.spawn(forever(&steps), 100));
@@ -595,7 +592,7 @@ fn who_yields_lets_others_run() {
 #[test]
 fn who_goes_to_an_avx_core_lowers_no_clock_where_it_was() {
     let settings = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = machine(4, AVX_TIER_TRAP, &settings);
     let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 1e4), Step::Syscall];
     for _ in 0..3 {
         engine.spawn(forever(&steps), 100);
@@ -611,7 +608,7 @@ fn who_goes_to_an_avx_core_lowers_no_clock_where_it_was() {
 #[test]
 fn who_has_to_stay_lowers_the_clock_for_as_long_as_it_does_wide_work() {
     let settings = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = machine(4, AVX_TIER_TRAP, &settings);
     let steps = [Step::Work(Kind::Scalar, 1.7e6), Step::Work(Kind::Heavy512, 2e5), Step::Syscall];
     let task = engine.spawn(forever(&steps), 100);
     confine(&mut engine, &[task], 0b0011);
@@ -625,7 +622,7 @@ fn who_has_to_stay_lowers_the_clock_for_as_long_as_it_does_wide_work() {
 /// The way to the AVX core begins where a turn ends, which may have been a long one.
 #[test]
 fn a_long_turn_is_no_price_of_avx_cores() {
-    let mut engine = machine(4, avx_tier_AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    let mut engine = machine(4, AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
     let steps = [Step::Work(Kind::Scalar, 5e6), Step::Work(Kind::Heavy512, 1e5), Step::Syscall];
     engine.spawn(forever(&steps), 100);
     engine.run_for(4 * SECOND).unwrap();

@@ -22,8 +22,8 @@ use super::watch::Watch;
 use super::worker::{Clients, Phases, Poisson, Script, Worker};
 use super::workload::{ARRIVALS_MAX, Arrivals, Group, Process, Queue, What, Workload};
 use crate::bpf::intf::{
-    avx_clock_counters, avx_clocks, avx_fairness_FAIRNESS_OFF, avx_policy, avx_policy_in_force,
-    avx_tier, avx_tier_AVX_TIER_OBSERVE,
+    AVX_TIER_OBSERVE, FAIRNESS_OFF, avx_clock_counters, avx_clocks, avx_policy,
+    avx_policy_in_force, avx_tier,
 };
 use crate::processors::known_clocks;
 
@@ -83,7 +83,7 @@ pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outc
         engine.run_for(ns).with_context(|| mistake(variant))?;
         watch.look(&mut engine, &records);
     }
-    if policy.fairness == u64::from(avx_fairness_FAIRNESS_OFF) {
+    if policy.fairness == u64::from(FAIRNESS_OFF) {
         watch.estimate_error = None;
     }
     Ok(Outcome::new(setup, variant, watch, &records))
@@ -102,7 +102,7 @@ pub fn begun(
 ) -> Result<(Engine<Modelled>, Vec<SharedRecord>)> {
     check(setup)?;
     let Setup { workload, model, topology, .. } = setup;
-    let tier = if variant.mitigates { setup.tier } else { avx_tier_AVX_TIER_OBSERVE };
+    let tier = if variant.mitigates { setup.tier } else { AVX_TIER_OBSERVE };
     let in_force = avx_policy_in_force { generation: 1, checksum: 0, policy: *policy };
     let clocks = avx_clocks { counters: setup.counters.into(), ..known_clocks(&model.steps) };
     let kernel = Kernel::boot(&places(topology), &clocks, tier, &in_force)

@@ -15,8 +15,8 @@ use super::workload::Workload;
 use super::workload_file;
 use crate::agent::policy;
 use crate::bpf::intf::{
-    avx_clock_counters_CYCLES_BY_LICENCE, avx_clock_counters_NO_CLOCK_COUNTERS, avx_policy,
-    avx_tier_AVX_TIER_COUNTERS, avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_XSTATE,
+    AVX_TIER_COUNTERS, AVX_TIER_TRAP, AVX_TIER_XSTATE, CYCLES_BY_LICENCE, NO_CLOCK_COUNTERS,
+    avx_policy,
 };
 
 /// With a clock that is lowered as much as that of a Skylake.
@@ -31,8 +31,8 @@ fn setup(workload: Workload, seconds: u64) -> Setup {
         model: Model::named("i9-7940x").unwrap(),
         topology: Topology::regular(1, 1, 10, 2),
         costs: COSTS,
-        tier: avx_tier_AVX_TIER_TRAP,
-        counters: avx_clock_counters_NO_CLOCK_COUNTERS,
+        tier: AVX_TIER_TRAP,
+        counters: NO_CLOCK_COUNTERS,
         seconds,
         seed: 1,
     }
@@ -161,9 +161,9 @@ fn low_clocks_tell_what_registers_do_not() {
         let [alone, default] = ["alone", "default"].map(|variant| outcome(&setup, &of(variant)));
         default.work / alone.work
     };
-    let by_registers = with(avx_tier_AVX_TIER_XSTATE, avx_clock_counters_NO_CLOCK_COUNTERS);
+    let by_registers = with(AVX_TIER_XSTATE, NO_CLOCK_COUNTERS);
     assert!((0.999..1.001).contains(&by_registers), "{by_registers}");
-    let by_clocks = with(avx_tier_AVX_TIER_COUNTERS, avx_clock_counters_CYCLES_BY_LICENCE);
+    let by_clocks = with(AVX_TIER_COUNTERS, CYCLES_BY_LICENCE);
     assert!(by_clocks > 1.1, "{by_clocks}");
 }
 

@@ -6,10 +6,7 @@ use std::collections::BTreeSet;
 use super::machine::{Books, Machine, Place, Topology};
 use super::model::{Kind, Model};
 use super::program::Hardware;
-use crate::bpf::intf::{
-    avx_clock_counters, avx_clock_counters_APERF_AND_MPERF as APERF_AND_MPERF,
-    avx_clock_counters_CYCLES_BY_LICENCE as CYCLES_BY_LICENCE, avx_topology,
-};
+use crate::bpf::intf::{APERF_AND_MPERF, CYCLES_BY_LICENCE, avx_clock_counters, avx_topology};
 use crate::bpf::places::name_by_first_cpu;
 
 pub struct Modelled {

@@ -2,7 +2,7 @@
 //! The kernel's side of a simulation, which is in C beside the scheduler: see kernel.c.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,146 +12,35 @@ use super::failure::Failure;
 use crate::bpf::intf::{
     avx_clocks, avx_cpu_stats, avx_event, avx_policy_in_force, avx_tier, avx_topology,
 };
+use crate::bpf::names::by_number;
 use crate::bpf::places::{cpus_per_core, name_by_first_cpu};
 
-/// A task, of which the C code knows what is in it.
-#[repr(C)]
-struct Opaque {
-    private: [u8; 0],
-}
-
 /// As kernel.h has it.
-#[repr(C)]
-struct SimCall {
-    task: *mut Opaque,
-    callback: u32,
+#[allow(clippy::all, clippy::restriction)]
+#[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals)]
+pub mod native {
+    include!(concat!(env!("OUT_DIR"), "/sim_kernel.rs"));
 }
 
-/// As kernel.h has it.
-#[repr(C)]
-struct SimFailure {
-    rule: [c_char; 256],
-    at: u64,
-    callback: u32,
-    pid: i32,
-}
-
-/// In the order of enum sim_callback.
-const CALLBACKS: [&str; 9] = [
-    "enable",
-    "select_cpu",
-    "enqueue",
-    "dispatch",
-    "running",
-    "disable",
-    "cpu_release",
-    "hidden_used",
-    "syscall_done",
-];
+const CALLBACKS: [&str; native::SIM_NO_CALLBACK as usize] = by_number([
+    (native::SIM_ENABLE, "enable"),
+    (native::SIM_SELECT_CPU, "select_cpu"),
+    (native::SIM_ENQUEUE, "enqueue"),
+    (native::SIM_DISPATCH, "dispatch"),
+    (native::SIM_RUNNING, "running"),
+    (native::SIM_DISABLE, "disable"),
+    (native::SIM_CPU_RELEASE, "cpu_release"),
+    (native::SIM_HIDDEN_USED, "hidden_used"),
+    (native::SIM_SYSCALL_DONE, "syscall_done"),
+]);
 
 /// The words of a mask of CPUs.
-pub const MASK_WORDS: usize = 16;
+pub const MASK_WORDS: usize = native::SIM_MASK_WORDS as usize;
 /// Of a machine.
-pub const CPUS_MAX: usize = MASK_WORDS * 64;
-
-mod native {
-    use super::{
-        MASK_WORDS, Opaque, SimCall, SimFailure, avx_clocks, avx_cpu_stats, avx_event,
-        avx_policy_in_force, avx_topology,
-    };
-
-    unsafe extern "C" {
-        pub fn sim_reset(
-            nr_cpus: u32,
-            nr_llcs: u32,
-            cpus_per_core: u32,
-            tier: u32,
-            topology: *const avx_topology,
-            clocks: *const avx_clocks,
-            policy: *const avx_policy_in_force,
-        );
-        pub fn sim_attach() -> i32;
-        pub fn sim_detach();
-        pub fn sim_attach_again(
-            nr_llcs: u32,
-            cpus_per_core: u32,
-            tier: u32,
-            topology: *const avx_topology,
-            clocks: *const avx_clocks,
-            policy: *const avx_policy_in_force,
-        ) -> i32;
-        pub fn sim_is_attached() -> bool;
-        pub fn sim_set_policy(policy: *const avx_policy_in_force);
-        pub fn sim_failure() -> *const SimFailure;
-        pub fn sim_note_calls();
-        pub fn sim_noted_calls(calls: *mut *const SimCall) -> u32;
-        pub fn sim_set_time(now: u64);
-        pub fn sim_task_new(
-            parent: *mut Opaque,
-            is_thread: bool,
-            weight: u32,
-            cgroup: u64,
-            cpu: u32,
-        ) -> *mut Opaque;
-        pub fn sim_task_allow(
-            task: *mut Opaque,
-            words: *const [u64; MASK_WORDS],
-            asks_itself: bool,
-        );
-        pub fn sim_task_weigh(task: *mut Opaque, weight: u32, asks_itself: bool);
-        pub fn sim_task_be_realtime(task: *mut Opaque, is_realtime: bool, asks_itself: bool);
-        pub fn sim_task_exit(task: *mut Opaque);
-        pub fn sim_wake(task: *mut Opaque, waker_cpu: u32);
-        pub fn sim_block(cpu: u32);
-        pub fn sim_yield(cpu: u32);
-        pub fn sim_schedule(cpu: u32);
-        pub fn sim_tick(cpu: u32, by: u32, code: *const u8);
-        pub fn sim_set_counts(cpu: u32, counts: *const [u64; 3]);
-        pub fn sim_fault(cpu: u32, code: *const u8);
-        pub fn sim_syscall(cpu: u32);
-        #[cfg(test)]
-        pub fn sim_exec(cpu: u32, told: bool);
-        pub fn sim_hint(cpu: u32, hint: u64);
-        pub fn sim_end_hint(cpu: u32);
-        pub fn sim_take_cpu(cpu: u32);
-        pub fn sim_give_cpu(cpu: u32);
-        pub fn sim_set_online(cpu: u32, is_online: bool);
-        pub fn sim_audit();
-        pub fn sim_current(cpu: u32) -> *mut Opaque;
-        pub fn sim_task_cpu(task: *const Opaque) -> u32;
-        pub fn sim_task_ran(task: *const Opaque) -> u64;
-        pub fn sim_task_waived(task: *mut Opaque) -> u64;
-        pub fn sim_task_moves(task: *const Opaque) -> u64;
-        pub fn sim_task_waits_since(task: *const Opaque) -> u64;
-        pub fn sim_task_is_hidden(task: *const Opaque) -> bool;
-        pub fn sim_task_has_wide(task: *mut Opaque, has: bool);
-        pub fn sim_take_resched(cpu: *mut u32) -> bool;
-        pub fn sim_next_timer(at: *mut u64) -> bool;
-        pub fn sim_run_timer();
-        pub fn sim_stats(cpu: u32) -> *const avx_cpu_stats;
-        pub fn sim_nr_avx_cpus() -> u32;
-        pub fn sim_is_avx_core(cpu: u32) -> bool;
-        #[cfg(test)]
-        pub fn sim_suspected_at(cpu: u32) -> u64;
-        pub fn sim_follow();
-        pub fn sim_take_event(event: *mut avx_event) -> bool;
-    }
-}
+pub const CPUS_MAX: usize = native::SIM_CPUS_MAX as usize;
 
 /// There is one, as on a machine.
 static THE_KERNEL: Mutex<()> = Mutex::new(());
-
-/// Where a CPU is that is offline.
-const NOWHERE: avx_topology = avx_topology {
-    core: 0,
-    llc: 0,
-    node: 0,
-    next_llc: 0,
-    core_cpus: 0,
-    sibling: 0,
-    online: 0,
-    usable: 0,
-};
 
 /// When a simulation begins: time 0 means "never" to the scheduler.
 pub const BEGIN_NS: u64 = 1_000_000_000;
@@ -170,7 +59,7 @@ pub struct Kernel {
 /// A task of the present kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
-pub struct Task(*mut Opaque);
+pub struct Task(pub(super) *mut native::sim_task);
 
 /// Bytes of code, more than any instruction has.
 pub type Code = [u8; 16];
@@ -249,7 +138,7 @@ impl Kernel {
         let isolated =
             cpus().filter(|((_, it), _)| it.usable == 0).map(|((cpu, _), _)| cpu).collect();
         let present = name_by_first_cpu(&groups, &isolated);
-        cpus().map(|((cpu, _), _)| present.get(&cpu).copied().unwrap_or(NOWHERE)).collect()
+        cpus().map(|((cpu, _), _)| present.get(&cpu).copied().unwrap_or_default()).collect()
     }
 
     pub fn is_online(&self, cpu: u32) -> bool {
@@ -304,7 +193,8 @@ impl Kernel {
                 nr => std::slice::from_raw_parts(calls, nr as usize),
             }
         };
-        let name = |call: &SimCall| CALLBACKS.get(call.callback as usize).copied().unwrap_or("?");
+        let name =
+            |call: &native::sim_call| CALLBACKS.get(call.callback as usize).copied().unwrap_or("?");
         calls.iter().map(|call| (Task(call.task), name(call))).collect()
     }
 
@@ -329,7 +219,7 @@ impl Kernel {
 
     pub fn allow(&mut self, task: Task, cpus: &[u64; MASK_WORDS], asks_itself: bool) {
         // SAFETY: tasks are of this kernel and did not exit, here and below.
-        unsafe { native::sim_task_allow(task.0, cpus, asks_itself) }
+        unsafe { native::sim_task_allow(task.0, cpus.as_ptr(), asks_itself) }
     }
 
     pub fn weigh(&mut self, task: Task, weight: u32, asks_itself: bool) {
@@ -383,7 +273,7 @@ impl Kernel {
     /// What counters that tell of the CPU's clock have counted by now.
     pub fn set_counts(&mut self, cpu: u32, counts: [u64; 3]) {
         // SAFETY: no more is read than there is.
-        unsafe { native::sim_set_counts(cpu, &raw const counts) }
+        unsafe { native::sim_set_counts(cpu, counts.as_ptr()) }
     }
 
     pub fn fault(&mut self, cpu: u32, code: &Code) {

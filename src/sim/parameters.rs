@@ -234,6 +234,7 @@ pub fn scale(setup: &mut Setup, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bpf::intf::{AVX_TIER_TRAP, NO_CLOCK_COUNTERS};
     use crate::sim::engine::COSTS;
     use crate::sim::machine::Topology;
     use crate::sim::workload::Workload;
@@ -244,8 +245,8 @@ mod tests {
             model: Model::named(model).unwrap(),
             topology: Topology::regular(1, 1, 1, 1),
             costs: COSTS,
-            tier: 0,
-            counters: 0,
+            tier: AVX_TIER_TRAP,
+            counters: NO_CLOCK_COUNTERS,
             seconds: 1,
             seed: 1,
         }

@@ -4,9 +4,7 @@
 use super::engine_test::{forever, machine};
 use super::model::Kind;
 use super::program::Step;
-use crate::bpf::intf::{
-    avx_hint_value_AVX_HINT_AVX512, avx_hint_value_AVX_HINT_NONE, avx_tier_AVX_TIER_HINTS,
-};
+use crate::bpf::intf::{AVX_HINT_AVX512, AVX_HINT_NONE, AVX_TIER_HINTS};
 
 const US: f64 = 1e3;
 const MS: u64 = 1_000_000;
@@ -15,13 +13,13 @@ const MS: u64 = 1_000_000;
 #[test]
 fn who_gives_a_hint_does_not_wait_for_a_tick() {
     let steps = [
-        Step::Hint(avx_hint_value_AVX_HINT_AVX512.into()),
+        Step::Hint(AVX_HINT_AVX512.into()),
         Step::Work(Kind::Scalar, 300.0 * US),
-        Step::Hint(avx_hint_value_AVX_HINT_NONE.into()),
+        Step::Hint(AVX_HINT_NONE.into()),
         Step::Work(Kind::Scalar, 300.0 * US),
     ];
     let settings = ["sizing=static", "avx-cpus=1"];
-    let mut engine = machine(2, avx_tier_AVX_TIER_HINTS, &settings);
+    let mut engine = machine(2, AVX_TIER_HINTS, &settings);
     engine.run_for(100 * MS).unwrap();
     let task = engine.spawn(forever(&steps), 100);
     engine.run_for(60 * MS).unwrap();

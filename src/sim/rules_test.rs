@@ -4,59 +4,27 @@
 use super::engine::Engine;
 use super::engine_test::{forever, machine};
 use super::hardware::Steady;
+use super::kernel::native::{self, SIM_DISPATCH, SIM_ENQUEUE};
 use super::kernel::{BEGIN_NS, Task};
 use super::model::Kind;
 use super::program::{Program, Step};
-use crate::bpf::intf::{avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
+use crate::bpf::intf::{AVX_TIER_OBSERVE, AVX_TIER_TRAP};
 
 const MS: u64 = 1_000_000;
 
-const LOCAL: u64 = 1 << 63 | 2;
-const LOCAL_ON: u64 = 1 << 63 | 1 << 62;
-const ENQ_HEAD: u64 = 1 << 4;
-const KICK_IDLE: u64 = 1;
-const KICK_PREEMPT: u64 = 2;
-
-/// Of enum sim_callback.
-const ENQUEUE: u32 = 2;
-const DISPATCH: u32 = 3;
+const LOCAL: u64 = native::SCX_DSQ_LOCAL as u64;
+const LOCAL_ON: u64 = native::SCX_DSQ_LOCAL_ON as u64;
+const ENQ_HEAD: u64 = native::SCX_ENQ_HEAD as u64;
+const KICK_IDLE: u64 = native::SCX_KICK_IDLE as u64;
+const KICK_PREEMPT: u64 = native::SCX_KICK_PREEMPT as u64;
 
 /// One that there may be, and no other scheduler's.
 const QUEUE: u64 = 3000;
 
-/// As a scheduler calls the kernel.
-mod native {
-    use std::ffi::c_char;
-
-    use super::Task;
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub struct SimCall {
-        task: Task,
-        callback: u32,
-    }
-
-    unsafe extern "C" {
-        pub fn scx_bpf_create_dsq(id: u64, node: i32) -> i32;
-        pub fn scx_bpf_dsq_insert(p: Task, id: u64, slice: u64, flags: u64);
-        pub fn scx_bpf_dsq_insert_vtime(p: Task, id: u64, slice: u64, vtime: u64, flags: u64);
-        pub fn scx_bpf_dsq_move_to_local(id: u64, flags: u64) -> bool;
-        pub fn __COMPAT_scx_bpf_dsq_peek(id: u64) -> Task;
-        pub fn scx_bpf_kick_cpu(cpu: i32, flags: u64);
-        pub fn scx_bpf_reenqueue_local();
-        pub fn sim_hold(function: *const c_char);
-        pub fn sim_let_loose(function: *const c_char);
-        pub fn sim_begin_call(callback: u32, task: Task) -> SimCall;
-        pub fn sim_end_call(before: SimCall);
-        pub fn sim_let_others_make_storage();
-    }
-}
-
 /// A machine with one CPU, and tasks that sleep now and wake soon, so that the scheduler is not
 /// asked where.
 fn sleepers<const N: usize>() -> (Engine<Steady>, [Task; N]) {
-    let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(1, AVX_TIER_OBSERVE, &[]);
     let tasks = [(); N].map(|()| engine.spawn(forever(&[Step::Sleep(MS)]), 100));
     engine.run_for(MS / 2).unwrap();
     (engine, tasks)
@@ -66,7 +34,7 @@ fn sleepers<const N: usize>() -> (Engine<Steady>, [Task; N]) {
 fn within(callback: u32, task: Task, act: impl FnOnce()) {
     // SAFETY: the task is one of the present kernel, which only this thread has.
     unsafe {
-        let before = native::sim_begin_call(callback, task);
+        let before = native::sim_begin_call(callback, task.0);
         act();
         native::sim_end_call(before);
     }
@@ -74,12 +42,16 @@ fn within(callback: u32, task: Task, act: impl FnOnce()) {
 
 fn insert(task: Task, queue: u64) {
     // SAFETY: as above.
-    within(ENQUEUE, task, || unsafe { native::scx_bpf_dsq_insert(task, queue, MS, 0) });
+    within(SIM_ENQUEUE, task, || unsafe {
+        native::scx_bpf_dsq_insert(task.0.cast(), queue, MS, 0)
+    });
 }
 
 fn insert_by_vtime(task: Task, queue: u64) {
     // SAFETY: as above.
-    within(ENQUEUE, task, || unsafe { native::scx_bpf_dsq_insert_vtime(task, queue, MS, 7, 0) });
+    within(SIM_ENQUEUE, task, || unsafe {
+        native::scx_bpf_dsq_insert_vtime(task.0.cast(), queue, MS, 7, 0)
+    });
 }
 
 fn create_queue() {
@@ -136,7 +108,7 @@ impl Program for Breaks {
 /// To the nanosecond, even if that is long before the run was to stop.
 #[test]
 fn a_broken_rule_is_told_with_its_event() {
-    let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(1, AVX_TIER_OBSERVE, &[]);
     engine.spawn(forever(&[Step::Sleep(100 * MS)]), 100);
     engine.spawn(Box::new(Breaks(0)), 100);
     let complaint = engine.run_for(50 * MS).unwrap_err().to_string();
@@ -152,7 +124,7 @@ fn a_broken_rule_is_told_with_its_event() {
 /// ... or with what was done between two events, whatever was done after it.
 #[test]
 fn a_broken_rule_is_told_with_the_change() {
-    let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);
+    let mut engine = machine(2, AVX_TIER_OBSERVE, &[]);
     let task = engine.spawn(Box::new(Breaks(9)), 100);
     engine.run_for(MS).unwrap();
     engine.set_online(1, false);
@@ -167,11 +139,12 @@ fn a_broken_rule_is_told_with_the_change() {
 #[test]
 fn who_is_not_to_be_queued_is_not_inserted() {
     // SAFETY: as above.
-    let insert_now = |task| unsafe { native::scx_bpf_dsq_insert(task, LOCAL, MS, 0) };
+    let insert_now =
+        |task: Task| unsafe { native::scx_bpf_dsq_insert(task.0.cast(), LOCAL, MS, 0) };
     let refused = "task 1 is inserted when it is not to be queued";
     assert_eq!(complaint(|task, _| insert_now(task)), refused);
-    assert_eq!(complaint(|task, other| within(ENQUEUE, other, || insert_now(task))), refused);
-    assert_eq!(complaint(|task, _| within(DISPATCH, task, || insert_now(task))), refused);
+    assert_eq!(complaint(|task, other| within(SIM_ENQUEUE, other, || insert_now(task))), refused);
+    assert_eq!(complaint(|task, _| within(SIM_DISPATCH, task, || insert_now(task))), refused);
 }
 
 #[test]
@@ -208,16 +181,16 @@ fn who_comes_first_is_first() {
         create_queue();
         insert(task, QUEUE);
         // SAFETY: as above.
-        let last = || unsafe { native::scx_bpf_dsq_insert(other, QUEUE, MS, flags) };
-        within(ENQUEUE, other, last);
+        let last = || unsafe { native::scx_bpf_dsq_insert(other.0.cast(), QUEUE, MS, flags) };
+        within(SIM_ENQUEUE, other, last);
         engine.run_for(MS).unwrap();
         // SAFETY: as above.
         (unsafe { native::__COMPAT_scx_bpf_dsq_peek(QUEUE) }, [task, other])
     };
     let (first, [task, _]) = first_of(0);
-    assert_eq!(first, task);
+    assert_eq!(first, task.0.cast());
     let (first, [_, other]) = first_of(ENQ_HEAD);
-    assert_eq!(first, other);
+    assert_eq!(first, other.0.cast());
 }
 
 #[test]
@@ -227,7 +200,7 @@ fn who_asks_for_a_task_was_asked_for_one() {
     let unasked = "a task of queue 3000 is taken by who was not asked for one";
     assert_eq!(complaint(|_, _| take()), unasked);
     let nowhere = "queue 3000, which there is not, is looked into";
-    assert_eq!(complaint(|task, _| within(DISPATCH, task, take)), nowhere);
+    assert_eq!(complaint(|task, _| within(SIM_DISPATCH, task, take)), nowhere);
     // SAFETY: as above.
     let anew = || unsafe { native::scx_bpf_reenqueue_local() };
     assert_eq!(complaint(|_, _| anew()), "CPU 0 is to queue its tasks anew, and keeps them");
@@ -256,7 +229,7 @@ fn what_is_held_is_let_go_of() {
 /// Where two programs make the first thing for a task at once the kernel gives up for one of them.
 #[test]
 fn who_is_slower_to_make_storage_for_a_task_finds_that_there() {
-    let mut engine = machine(1, avx_tier_AVX_TIER_TRAP, &[]);
+    let mut engine = machine(1, AVX_TIER_TRAP, &[]);
     // SAFETY: a number is stored.
     unsafe { native::sim_let_others_make_storage() };
     let task = engine.spawn(forever(&[Step::Work(Kind::Scalar, 1e6)]), 100);

@@ -5,11 +5,9 @@
 use super::machine::Topology;
 use super::model::Kind;
 use crate::bpf::intf::{
-    avx_clock_counters, avx_clock_counters_APERF_AND_MPERF,
-    avx_clock_counters_CYCLES_BY_LICENCE as CYCLES_BY_LICENCE,
-    avx_clock_counters_NO_CLOCK_COUNTERS, avx_hint_value_AVX_HINT_AVX512,
-    avx_hint_value_AVX_HINT_NONE, avx_tier, avx_tier_AVX_TIER_COUNTERS, avx_tier_AVX_TIER_HINTS,
-    avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_XSTATE,
+    APERF_AND_MPERF, AVX_HINT_AVX512, AVX_HINT_NONE, AVX_TIER_COUNTERS, AVX_TIER_HINTS,
+    AVX_TIER_OBSERVE, AVX_TIER_TRAP, AVX_TIER_XSTATE, CYCLES_BY_LICENCE, NO_CLOCK_COUNTERS,
+    avx_clock_counters, avx_tier,
 };
 
 const US: u64 = 1000;
@@ -37,30 +35,26 @@ const MACHINES: [[usize; 4]; 8] = [
 ];
 
 /// Clocks that are always at their best, or are low for wide vectors and counted or not.
-const CLOCKS: [Option<avx_clock_counters>; 4] = [
-    None,
-    Some(avx_clock_counters_NO_CLOCK_COUNTERS),
-    Some(avx_clock_counters_APERF_AND_MPERF),
-    Some(CYCLES_BY_LICENCE),
-];
+const CLOCKS: [Option<avx_clock_counters>; 4] =
+    [None, Some(NO_CLOCK_COUNTERS), Some(APERF_AND_MPERF), Some(CYCLES_BY_LICENCE)];
 
 const TIERS: [avx_tier; 6] = [
-    avx_tier_AVX_TIER_TRAP,
-    avx_tier_AVX_TIER_TRAP,
-    avx_tier_AVX_TIER_TRAP,
-    avx_tier_AVX_TIER_XSTATE,
-    avx_tier_AVX_TIER_HINTS,
-    avx_tier_AVX_TIER_OBSERVE,
+    AVX_TIER_TRAP,
+    AVX_TIER_TRAP,
+    AVX_TIER_TRAP,
+    AVX_TIER_XSTATE,
+    AVX_TIER_HINTS,
+    AVX_TIER_OBSERVE,
 ];
 
 /// ... where licences are counted.
 const TIERS_BY_LICENCES: [avx_tier; 6] = [
-    avx_tier_AVX_TIER_TRAP,
-    avx_tier_AVX_TIER_COUNTERS,
-    avx_tier_AVX_TIER_COUNTERS,
-    avx_tier_AVX_TIER_XSTATE,
-    avx_tier_AVX_TIER_HINTS,
-    avx_tier_AVX_TIER_OBSERVE,
+    AVX_TIER_TRAP,
+    AVX_TIER_COUNTERS,
+    AVX_TIER_COUNTERS,
+    AVX_TIER_XSTATE,
+    AVX_TIER_HINTS,
+    AVX_TIER_OBSERVE,
 ];
 
 const WEIGHTS: [u32; 8] = [100, 1, 10_000, 100, 3, 1000, 30, 100];
@@ -149,8 +143,7 @@ const HABITS: [Habit; 13] = [
 const LENGTHS_NS: [u64; 6] = [10 * US, 50 * US, 200 * US, MS, 5 * MS, 20 * MS];
 
 /// To what hints alternate.
-pub const HINTS: [u64; 2] =
-    [avx_hint_value_AVX_HINT_AVX512 as u64, avx_hint_value_AVX_HINT_NONE as u64];
+pub const HINTS: [u64; 2] = [AVX_HINT_AVX512 as u64, AVX_HINT_NONE as u64];
 
 /// Tasks are numbered in their order, and numbers beyond the last begin with the first again. Who
 /// is boosted has realtime priority for a moment, if it runs.

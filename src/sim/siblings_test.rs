@@ -7,9 +7,7 @@ use super::hardware::Steady;
 use super::kernel::Task;
 use super::model::Kind;
 use super::program::Step;
-use crate::bpf::intf::{
-    avx_tier, avx_tier_AVX_TIER_COUNTERS, avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP,
-};
+use crate::bpf::intf::{AVX_TIER_COUNTERS, AVX_TIER_OBSERVE, AVX_TIER_TRAP, avx_tier};
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
@@ -21,7 +19,7 @@ fn machine_with_siblings(nr_cores: u32) -> Engine<Steady> {
 }
 
 fn machine_with_siblings_and(nr_cores: u32, turns: &[&str]) -> Engine<Steady> {
-    machine_of_tier(avx_tier_AVX_TIER_TRAP, nr_cores, turns)
+    machine_of_tier(AVX_TIER_TRAP, nr_cores, turns)
 }
 
 fn machine_of_tier(tier: avx_tier, nr_cores: u32, turns: &[&str]) -> Engine<Steady> {
@@ -79,7 +77,7 @@ fn nobody_shares_a_core_for_long_beside_one_that_idles() {
 #[test]
 fn who_is_done_with_avx_work_goes_back_to_where_it_was() {
     let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
-    let mut engine = machine(6, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = machine(6, AVX_TIER_TRAP, &settings);
     let tasks: Vec<Task> = [700e3, 900e3]
         .map(|ns| {
             let work = [Step::Work(Kind::Scalar, ns), Step::Work(Kind::Heavy512, 50e3)];
@@ -105,7 +103,7 @@ fn who_is_done_with_avx_work_goes_back_to_where_it_was() {
 #[test]
 fn who_was_found_by_its_registers_goes_back_as_well() {
     let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
-    let mut engine = machine(6, avx_tier_AVX_TIER_TRAP, &settings);
+    let mut engine = machine(6, AVX_TIER_TRAP, &settings);
     let steps = [Step::Work(Kind::Heavy512, 30e6), Step::Syscall, Step::Work(Kind::Scalar, 30e6)];
     let task = engine.spawn(forever(&steps), 100);
     engine.allow(task, &mask(0b100100));
@@ -261,7 +259,7 @@ fn cores_when_confined_no_more(
 /// Nobody wakes up, who would look for a core; and whatever the scheduler is told to do.
 #[test]
 fn who_shares_a_core_goes_to_one_that_idles() {
-    let (observe, trap) = (avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP);
+    let (observe, trap) = (AVX_TIER_OBSERVE, AVX_TIER_TRAP);
     let ways: [(avx_tier, &[&str], Kind); 6] = [
         (observe, &[], Kind::Heavy512),
         (trap, &["avx-cores-for=nobody"], Kind::Scalar),
@@ -328,10 +326,9 @@ fn who_leaves_for_an_idle_core_leaves_its_cpu_to_who_waits() {
 /// One of two goes to the other cache, where a core idles, and not to the AVX core nearby and back.
 #[test]
 fn who_shares_a_core_goes_to_another_cache_before_it_borrows() {
-    for (tier, turns) in [
-        (avx_tier_AVX_TIER_TRAP, &["sizing=list", "avx-cpu-list=1,5"][..]),
-        (avx_tier_AVX_TIER_OBSERVE, &[]),
-    ] {
+    for (tier, turns) in
+        [(AVX_TIER_TRAP, &["sizing=list", "avx-cpu-list=1,5"][..]), (AVX_TIER_OBSERVE, &[])]
+    {
         let mut engine = machine_with_caches(tier, 2, 4, turns);
         let [_, after] = cores_when_confined_no_more(&mut engine, Kind::Scalar, 0, 0b1111_1111);
         assert_ne!(after[0], after[1], "{tier}");
@@ -354,7 +351,7 @@ fn avx_work_without_an_avx_core_does_not_share_beside_an_idle_core() {
 /// A sibling that runs every other time when a turn ends is no reason to leave one's caches.
 #[test]
 fn who_shares_a_core_for_a_moment_stays_in_its_cache() {
-    for tier in [avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_OBSERVE] {
+    for tier in [AVX_TIER_TRAP, AVX_TIER_OBSERVE] {
         let mut engine = machine_with_caches(tier, 2, 4, &["avx-cores-for=nobody"]);
         let (task, beside) = (engine.spawn(endless(), 100), engine.spawn(endless(), 100));
         let now_and_then = [Step::Work(Kind::Scalar, 19e6), Step::Sleep(21 * MS)];
@@ -375,7 +372,7 @@ fn who_shares_a_core_for_a_moment_stays_in_its_cache() {
 /// then. Ticks look at clocks only where they are counted, which nothing does here.
 #[test]
 fn clocks_are_no_evidence_of_the_time_in_which_a_cpu_idled() {
-    let mut engine = machine_of([1, 1], 2, avx_tier_AVX_TIER_COUNTERS, &[]);
+    let mut engine = machine_of([1, 1], 2, AVX_TIER_COUNTERS, &[]);
     let wide = engine.spawn(forever(&[Step::Work(Kind::Heavy512, 1e9)]), 100);
     let scalar = forever(&[Step::Sleep(5 * MS), Step::Work(Kind::Scalar, 1e6)]);
     let scalar = engine.spawn(scalar, 100);

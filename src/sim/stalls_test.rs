@@ -8,7 +8,7 @@ use super::hardware::Steady;
 use super::kernel::Task;
 use super::model::Kind;
 use super::program::{Home, Program, Step};
-use crate::bpf::intf::{avx_tier_AVX_TIER_OBSERVE, avx_tier_AVX_TIER_TRAP};
+use crate::bpf::intf::{AVX_TIER_OBSERVE, AVX_TIER_TRAP};
 
 const MS: u64 = 1_000_000;
 
@@ -22,7 +22,7 @@ fn spawn(engine: &mut Engine<Steady>, program: Box<dyn Program>, data: f64) -> T
 #[test]
 fn a_task_waits_for_what_its_caches_lack() {
     let done = |data| {
-        let mut engine = machine(1, avx_tier_AVX_TIER_OBSERVE, &[]);
+        let mut engine = machine(1, AVX_TIER_OBSERVE, &[]);
         let task = spawn(&mut engine, busy(), data);
         engine.run_for(MS).unwrap();
         engine.work_done(task, Kind::Scalar)
@@ -36,7 +36,7 @@ fn a_task_waits_for_what_its_caches_lack() {
 #[test]
 fn who_goes_while_it_waits_does_not_take_the_rest_along() {
     let done = |data| {
-        let mut engine = machine(2, avx_tier_AVX_TIER_OBSERVE, &[]);
+        let mut engine = machine(2, AVX_TIER_OBSERVE, &[]);
         let task = spawn(&mut engine, busy(), data);
         engine.run_for(50_000).unwrap();
         let there = engine.kernel().cpu_of(task);
@@ -76,7 +76,7 @@ impl Program for WideOnData {
 fn who_faults_fetches_nothing_before_it_goes() {
     let done = |data| {
         let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
-        let mut engine = machine(2, avx_tier_AVX_TIER_TRAP, &settings);
+        let mut engine = machine(2, AVX_TIER_TRAP, &settings);
         let task = spawn(&mut engine, Box::new(WideOnData { is_wide: false, nr: 0 }), data);
         engine.run_for(100 * MS).unwrap();
         assert!(engine.kernel().moves(task) > 100);

@@ -10,7 +10,7 @@ use super::outcome::Outcome;
 use super::variant::Variant;
 use super::workload::Workload;
 use crate::agent::policy;
-use crate::bpf::intf::{avx_clock_counters_NO_CLOCK_COUNTERS, avx_tier_AVX_TIER_TRAP};
+use crate::bpf::intf::{AVX_TIER_TRAP, NO_CLOCK_COUNTERS};
 
 const SEEDS: u64 = 200;
 
@@ -21,8 +21,8 @@ fn outcomes(seed: u64) -> Vec<Outcome> {
         model: Model::named("i9-7940x").unwrap(),
         topology: Topology::regular(1, 1, 4, 2),
         costs: COSTS,
-        tier: avx_tier_AVX_TIER_TRAP,
-        counters: avx_clock_counters_NO_CLOCK_COUNTERS,
+        tier: AVX_TIER_TRAP,
+        counters: NO_CLOCK_COUNTERS,
         seconds: 1,
         seed,
     };

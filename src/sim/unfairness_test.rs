@@ -13,10 +13,7 @@ use super::variant::Variant;
 use super::workload::Workload;
 use super::workload_file;
 use crate::agent::policy;
-use crate::bpf::intf::{
-    avx_clock_counters_APERF_AND_MPERF, avx_clock_counters_CYCLES_BY_LICENCE,
-    avx_clock_counters_NO_CLOCK_COUNTERS, avx_tier_AVX_TIER_TRAP,
-};
+use crate::bpf::intf::{APERF_AND_MPERF, AVX_TIER_TRAP, CYCLES_BY_LICENCE, NO_CLOCK_COUNTERS};
 
 const FAIR: [&str; 4] =
     ["fairness=compensate", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
@@ -31,8 +28,8 @@ fn setup(workload: Workload, seconds: u64) -> Setup {
         model,
         topology,
         costs: COSTS,
-        tier: avx_tier_AVX_TIER_TRAP,
-        counters: avx_clock_counters_NO_CLOCK_COUNTERS,
+        tier: AVX_TIER_TRAP,
+        counters: NO_CLOCK_COUNTERS,
         seconds,
         seed: 1,
     }
@@ -174,8 +171,8 @@ fn counters_tell_what_an_estimate_would_miss() {
         let found = measure(&setup, true, &settings, run_variant).unwrap();
         (unfairness(&found[1]), found[1].estimate_error.unwrap())
     };
-    let estimated = with(avx_clock_counters_NO_CLOCK_COUNTERS);
-    for counters in [avx_clock_counters_CYCLES_BY_LICENCE, avx_clock_counters_APERF_AND_MPERF] {
+    let estimated = with(NO_CLOCK_COUNTERS);
+    for counters in [CYCLES_BY_LICENCE, APERF_AND_MPERF] {
         let (unfairness, error) = with(counters);
         assert!(unfairness < 0.03 && error < 0.05, "{counters}: {unfairness} {error}");
         assert!(error < estimated.1 / 2.0, "{counters}: {error}, estimated: {estimated:?}");

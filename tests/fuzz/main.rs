@@ -13,7 +13,8 @@ mod agent {
 }
 #[path = "../../src/bpf"]
 mod bpf {
-    #[allow(non_camel_case_types, non_upper_case_globals)]
+    #[allow(clippy::all, clippy::restriction)]
+    #[allow(non_camel_case_types)]
     pub mod intf {
         include!(concat!(env!("OUT_DIR"), "/bpf_intf.rs"));
     }

@@ -24,7 +24,7 @@ use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut};
 use tracing::debug;
 
-use crate::bpf::intf::avx_clock_counters_CYCLES_BY_LICENCE as CYCLES_BY_LICENCE;
+use crate::bpf::intf::CYCLES_BY_LICENCE;
 use meter::Meters;
 use presence::Presence;
 pub use reading::Counted;

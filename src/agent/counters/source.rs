@@ -11,11 +11,7 @@ use tracing::{debug, warn};
 use super::event::{Count, Event, Group};
 use crate::agent::clocks::Clocks;
 use crate::agent::setup::kernel_has;
-use crate::bpf::intf::{
-    avx_clock_counters, avx_clock_counters_APERF_AND_MPERF as APERF_AND_MPERF,
-    avx_clock_counters_CYCLES_BY_LICENCE as CYCLES_BY_LICENCE,
-    avx_clock_counters_NO_CLOCK_COUNTERS as NO_CLOCK_COUNTERS,
-};
+use crate::bpf::intf::{APERF_AND_MPERF, CYCLES_BY_LICENCE, NO_CLOCK_COUNTERS, avx_clock_counters};
 
 /// CORE_POWER.LVL0_TURBO_LICENSE, LVL1 and LVL2 in Intel's lists of events for Skylake-SP and
 /// Ice Lake-SP.

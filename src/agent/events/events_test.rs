@@ -34,39 +34,35 @@ fn parsed(kind: intf::avx_event_kind, why: u32, detail: i64) -> Event {
 fn each_kind_is_a_line_with_its_reason() {
     for (event, line) in [
         (
-            parsed(intf::avx_event_kind_EVENT_BEGAN, intf::avx_cause_CAUSE_FAULT, 0),
+            parsed(intf::EVENT_BEGAN, intf::CAUSE_FAULT, 0),
             "CPU 3 phases[12] began a phase of AVX work: fault",
         ),
         (
-            parsed(intf::avx_event_kind_EVENT_ENDED, intf::avx_boundary_BOUNDARY_SYSCALL, 1500),
+            parsed(intf::EVENT_ENDED, intf::BOUNDARY_SYSCALL, 1500),
             "CPU 3 phases[12] ended it after 1.5µs: syscall",
         ),
         (
-            parsed(intf::avx_event_kind_EVENT_FAULT, intf::avx_verdict_VERDICT_LIGHT, 0),
+            parsed(intf::EVENT_FAULT, intf::VERDICT_LIGHT, 0),
             "CPU 3 phases[12] needs no AVX core after a fault: light",
         ),
         (
-            parsed(intf::avx_event_kind_EVENT_SENT, intf::avx_role_ROLE_AVX, 7),
+            parsed(intf::EVENT_SENT, intf::ROLE_AVX, 7),
             "CPU 3 phases[12] goes to an AVX core, CPU 7: AVX work",
         ),
         (
-            parsed(intf::avx_event_kind_EVENT_SENT, intf::avx_role_ROLE_SCALAR, -1),
+            parsed(intf::EVENT_SENT, intf::ROLE_SCALAR, -1),
             "CPU 3 phases[12] waits for a scalar CPU: scalar work",
         ),
         (
-            parsed(
-                intf::avx_event_kind_EVENT_ROLE,
-                intf::avx_role_cause_ROLE_FIRST_NEED,
-                intf::avx_role_ROLE_AVX.into(),
-            ),
+            parsed(intf::EVENT_ROLE, intf::ROLE_FIRST_NEED, intf::ROLE_AVX.into()),
             "CPU 3 became an AVX core: first need",
         ),
         (
-            parsed(intf::avx_event_kind_EVENT_ALONE, 0, 4_000_000_000),
+            parsed(intf::EVENT_ALONE, 0, 4_000_000_000),
             "CPU 3 phases[12] is left alone for 4s: AVX cores do not pay",
         ),
         (
-            parsed(intf::avx_event_kind_EVENT_TRIED, 0, 0),
+            parsed(intf::EVENT_TRIED, 0, 0),
             "CPU 3 phases[12] is no longer left alone: it is tried again",
         ),
     ] {
@@ -78,7 +74,7 @@ fn each_kind_is_a_line_with_its_reason() {
 
 #[test]
 fn programs_find_each_fact_under_a_name() {
-    let event = parsed(intf::avx_event_kind_EVENT_SENT, intf::avx_role_ROLE_AVX, 7);
+    let event = parsed(intf::EVENT_SENT, intf::ROLE_AVX, 7);
     assert_eq!(
         serde_json::to_string(&event).unwrap(),
         r#"{"at_s":2.5,"kind":"sent","why":"AVX work","cpu":3,"thread":12,"process":10,"comm":"phases","role":"AVX core","to_cpu":7}"#
@@ -88,13 +84,13 @@ fn programs_find_each_fact_under_a_name() {
 #[test]
 fn what_is_not_understood_is_no_event() {
     assert_eq!(Event::parse(&told(KINDS.len() as u32, 0, 0), 0), None);
-    assert_eq!(Event::parse(&told(intf::avx_event_kind_EVENT_ENDED, 99, 0), 0), None);
-    assert_eq!(Event::parse(&told(intf::avx_event_kind_EVENT_ROLE, 0, -1), 0), None);
+    assert_eq!(Event::parse(&told(intf::EVENT_ENDED, 99, 0), 0), None);
+    assert_eq!(Event::parse(&told(intf::EVENT_ROLE, 0, -1), 0), None);
 }
 
 #[test]
 fn a_name_moves_no_cursor() {
-    let mut event = told(intf::avx_event_kind_EVENT_TRIED, 0, 0);
+    let mut event = told(intf::EVENT_TRIED, 0, 0);
     event.comm.words[0] = u64::from_ne_bytes(*b"a\x1b[2Jb\n\xff");
     let line = Event::parse(&event, 0).unwrap().to_string();
     assert!(line.contains(" a?[2Jb?\u{fffd}[12] "), "{line:?}");
@@ -102,8 +98,8 @@ fn a_name_moves_no_cursor() {
 
 #[test]
 fn each_hears_of_what_it_wants() {
-    let began = parsed(intf::avx_event_kind_EVENT_BEGAN, intf::avx_cause_CAUSE_FAULT, 0);
-    let role = parsed(intf::avx_event_kind_EVENT_ROLE, 0, 0);
+    let began = parsed(intf::EVENT_BEGAN, intf::CAUSE_FAULT, 0);
+    let role = parsed(intf::EVENT_ROLE, 0, 0);
     let wanted = |pid, kinds: &[Kind]| Wanted { pid, kinds: kinds.to_vec() };
     let hears = |wanted: &Wanted| (wanted.has(&began), wanted.has(&role));
     assert_eq!(hears(&Wanted::default()), (true, true));
@@ -128,7 +124,7 @@ fn who_is_new_is_told_what_is_in_force_before_anything_else() {
     let hub = Hub::new();
     let old = follow(&hub);
     let new = hub.follow(Wanted::default()).unwrap();
-    let event = parsed(intf::avx_event_kind_EVENT_TRIED, 0, 0);
+    let event = parsed(intf::EVENT_TRIED, 0, 0);
     hub.publish(&event);
     hub.welcome(4);
     hub.publish(&event);
@@ -144,7 +140,7 @@ fn who_is_slow_is_told_what_it_lost() {
     let hub = Hub::new();
     let slow = follow(&hub);
     let quick = follow(&hub);
-    let event = parsed(intf::avx_event_kind_EVENT_TRIED, 0, 0);
+    let event = parsed(intf::EVENT_TRIED, 0, 0);
     let published = 5000;
     for _ in 0..published {
         hub.publish(&event);
@@ -171,7 +167,7 @@ fn who_is_slow_is_told_what_it_lost() {
 fn who_lost_something_is_told_before_it_hears_more() {
     let hub = Hub::new();
     let slow = follow(&hub);
-    let event = parsed(intf::avx_event_kind_EVENT_TRIED, 0, 0);
+    let event = parsed(intf::EVENT_TRIED, 0, 0);
     for _ in 0..5000 {
         hub.publish(&event);
     }
@@ -231,14 +227,10 @@ fn who_awaits_an_answer_is_not_let_go() {
 fn a_summary_counts_by_kind_and_reason() {
     let mut summary = Summary::default();
     assert_eq!(summary.to_string(), "  nothing happened to it\n");
-    let syscall = intf::avx_boundary_BOUNDARY_SYSCALL;
-    let ended = parsed(intf::avx_event_kind_EVENT_ENDED, syscall, 500_000);
+    let syscall = intf::BOUNDARY_SYSCALL;
+    let ended = parsed(intf::EVENT_ENDED, syscall, 500_000);
     (0..3).for_each(|_| summary.add(&ended));
-    summary.add(&parsed(
-        intf::avx_event_kind_EVENT_ENDED,
-        intf::avx_boundary_BOUNDARY_TICK,
-        500_000,
-    ));
+    summary.add(&parsed(intf::EVENT_ENDED, intf::BOUNDARY_TICK, 500_000));
     summary.add(&Event::lost(0.0, 7, "too slow"));
     assert_eq!(
         summary.to_string(),

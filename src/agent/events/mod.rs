@@ -21,13 +21,20 @@ pub use reader::Reader;
 
 use super::status::{BOUNDARIES, CAUSES, VERDICTS, seconds};
 use crate::bpf::intf::{self, avx_event};
-use crate::bpf::names::{printable, text_of};
+use crate::bpf::names::{by_number, printable, text_of};
 
-/// In the order of enum avx_role_cause.
-const ROLE_CAUSES: [&str; intf::avx_role_cause_NR_ROLE_CAUSES as usize] =
-    ["listed", "number of the policy", "first need", "demand grew", "demand shrank"];
-/// In the order of enum avx_role.
-const ROLES: [&str; 2] = ["scalar CPU", "AVX core"];
+const ROLE_CAUSES: [&str; intf::NR_ROLE_CAUSES as usize] = by_number([
+    (intf::ROLE_FOR_LIST, "listed"),
+    (intf::ROLE_FOR_NUMBER, "number of the policy"),
+    (intf::ROLE_FIRST_NEED, "first need"),
+    (intf::ROLE_GROWTH, "demand grew"),
+    (intf::ROLE_SHRINKING, "demand shrank"),
+]);
+const ROLES: [&str; 2] =
+    by_number([(intf::ROLE_SCALAR, "scalar CPU"), (intf::ROLE_AVX, "AVX core")]);
+/// What is sent there.
+const WORK: [&str; 2] =
+    by_number([(intf::ROLE_SCALAR, "scalar work"), (intf::ROLE_AVX, "AVX work")]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -54,9 +61,15 @@ pub enum Kind {
     Lost,
 }
 
-/// In the order of enum avx_event_kind.
-const KINDS: [Kind; intf::avx_event_kind_NR_EVENT_KINDS as usize] =
-    [Kind::Began, Kind::Ended, Kind::Fault, Kind::Sent, Kind::Role, Kind::Alone, Kind::Tried];
+const KINDS: [Kind; intf::NR_EVENT_KINDS as usize] = by_number([
+    (intf::EVENT_BEGAN, Kind::Began),
+    (intf::EVENT_ENDED, Kind::Ended),
+    (intf::EVENT_FAULT, Kind::Fault),
+    (intf::EVENT_SENT, Kind::Sent),
+    (intf::EVENT_ROLE, Kind::Role),
+    (intf::EVENT_ALONE, Kind::Alone),
+    (intf::EVENT_TRIED, Kind::Tried),
+]);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -134,7 +147,7 @@ impl Event {
             Kind::Ended => event.why = name(&BOUNDARIES, why)?,
             Kind::Fault => event.why = name(&VERDICTS, why)?,
             Kind::Sent => {
-                event.why = (if why == 0 { "scalar work" } else { "AVX work" }).to_owned();
+                event.why = name(&WORK, why)?;
                 event.role = Some(name(&ROLES, why)?);
                 event.to_cpu = u32::try_from(it.detail).ok();
             }

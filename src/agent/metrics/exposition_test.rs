@@ -21,8 +21,7 @@ use crate::bpf::intf::avx_cpu_stats;
 
 /// A life of the scheduler after so many seconds.
 fn life(s: u64) -> Snapshot {
-    // SAFETY: the type consists of integers, for which all zeroes is valid.
-    let mut cpu: avx_cpu_stats = unsafe { std::mem::zeroed() };
+    let mut cpu = avx_cpu_stats::default();
     (cpu.direct, cpu.lowered_ns) = (100 * s, 250_000_000 * s);
     for buckets in &mut cpu.waits {
         (buckets[0], buckets[20]) = (3 * s, s);

@@ -6,9 +6,10 @@ use anyhow::{Context, Result};
 
 use super::value::Scale::{Choice, Count, Fraction, FractionOrCpu, Time};
 use super::value::Value::{self, Cpus, List, Number};
-use super::value::{NO_NAMES, OF_THE_CPU, names_of};
+use super::value::{FLAG, NO_NAMES, OF_THE_CPU, names_of};
 use super::words::{did_you_mean, quoted};
 use crate::bpf::intf::{self, avx_policy};
+use crate::bpf::names::by_number;
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
@@ -20,9 +21,9 @@ pub fn standard() -> avx_policy {
         scalar_penalty_ns: 20 * MS,
         stranded_ns: 50 * MS,
         steal_ns: 5 * MS,
-        avx_cores_for: intf::avx_served_SERVED_ALL.into(),
-        classes: intf::avx_classes_CLASSES_AVX512.into(),
-        sizing: intf::avx_sizing_method_SIZING_CONTROLLER.into(),
+        avx_cores_for: intf::SERVED_ALL.into(),
+        classes: intf::CLASSES_AVX512.into(),
+        sizing: intf::SIZING_CONTROLLER.into(),
         avx_cpus: 2,
         avx_cpu_list: [0; intf::AVX_LIST_WORDS as usize],
         share_alpha: 32,
@@ -33,9 +34,9 @@ pub fn standard() -> avx_policy {
         grow_dwell_ns: 10 * MS,
         shrink_dwell_ns: 20 * MS,
         shrink_dwell_max_ns: 30 * S,
-        placement: intf::avx_placement_method_PLACEMENT_PACK.into(),
+        placement: intf::PLACEMENT_PACK.into(),
         lend_idle_cores: 1,
-        return_method: intf::avx_return_method_RETURN_ADAPTIVE.into(),
+        return_method: intf::RETURN_ADAPTIVE.into(),
         avx_slice_ns: 3 * MS,
         return_timeout_ns: 20 * MS,
         worthwhile_ns: 100 * US,
@@ -46,7 +47,7 @@ pub fn standard() -> avx_policy {
         detection_grace_ns: 100 * MS,
         licence_hold_ns: 670 * US,
         licence_drop: OF_THE_CPU,
-        fairness: intf::avx_fairness_FAIRNESS_OFF.into(),
+        fairness: intf::FAIRNESS_OFF.into(),
         move_cost_ns: 10 * US,
         only_where_it_pays: 1,
         quiet_library: 1,
@@ -78,21 +79,33 @@ pub static KNOBS: &[Knob] = &[
     knob!(
         "avx-cores-for",
         avx_cores_for,
-        Choice(&["nobody", "hinted", "all"]),
+        Choice(&by_number([
+            (intf::SERVED_NOBODY, "nobody"),
+            (intf::SERVED_HINTED, "hinted"),
+            (intf::SERVED_ALL, "all"),
+        ])),
         "for whom there are AVX cores: nobody, so that AVX work is counted and nothing else is done; \
          threads that say what their work is; or whoever does AVX work"
     ),
     knob!(
         "classes",
         classes,
-        Choice(&["avx512", "avx512+avx2-heavy"]),
+        Choice(&by_number([
+            (intf::CLASSES_AVX512, "avx512"),
+            (intf::CLASSES_AVX512_AVX2_HEAVY, "avx512+avx2-heavy"),
+        ])),
         "what is AVX work: 512-bit instructions; or heavy 256-bit ones as well, where threads say \
          so, for of these nothing else tells; in the tier counters it is whatever lowers the clock"
     ),
     knob!(
         "sizing",
         sizing,
-        Choice(&["static", "share", "controller", "list"]),
+        Choice(&by_number([
+            (intf::SIZING_STATIC, "static"),
+            (intf::SIZING_SHARE, "share"),
+            (intf::SIZING_CONTROLLER, "controller"),
+            (intf::SIZING_LIST, "list"),
+        ])),
         "how many AVX cores: avx-cpus of them; the share of the CPU time that AVX work has; \
          what AVX work needs not to wait, nor to share cores beside idle ones; or those in \
          avx-cpu-list"
@@ -140,7 +153,11 @@ pub static KNOBS: &[Knob] = &[
     knob!(
         "placement",
         placement,
-        Choice(&["pack", "spread", "first-use"]),
+        Choice(&by_number([
+            (intf::PLACEMENT_PACK, "pack"),
+            (intf::PLACEMENT_SPREAD, "spread"),
+            (intf::PLACEMENT_FIRST_USE, "first-use"),
+        ])),
         "AVX cores on one node while there is room, but while CPUs idle the controller has first \
          one on each node where AVX work begins; evenly over the nodes; or, as published, where \
          AVX work begins, until there is none"
@@ -148,7 +165,7 @@ pub static KNOBS: &[Knob] = &[
     knob!(
         "lend-idle-cores",
         lend_idle_cores,
-        Choice(&["off", "on"]),
+        Choice(FLAG),
         "other work takes an AVX core on which nothing runs before it shares another core with a \
          sibling, and leaves when AVX work comes or such a core idles; off, it does so only where \
          no other CPU idles"
@@ -175,7 +192,12 @@ pub static KNOBS: &[Knob] = &[
     knob!(
         "return",
         return_method,
-        Choice(&["syscall", "switch", "timeout", "adaptive"]),
+        Choice(&by_number([
+            (intf::RETURN_SYSCALL, "syscall"),
+            (intf::RETURN_SWITCH, "switch"),
+            (intf::RETURN_TIMEOUT, "timeout"),
+            (intf::RETURN_ADAPTIVE, "adaptive"),
+        ])),
         "when an AVX task is scalar again: with its next system call; when it is switched out; \
          with the time-out alone; or with a system call unless it always comes back soon"
     ),
@@ -239,7 +261,10 @@ pub static KNOBS: &[Knob] = &[
     knob!(
         "fairness",
         fairness,
-        Choice(&["off", "compensate"]),
+        Choice(&by_number([
+            (intf::FAIRNESS_OFF, "off"),
+            (intf::FAIRNESS_COMPENSATE, "compensate"),
+        ])),
         "whether who runs at a clock that others made low, by what ran there before or runs beside \
          it, pays for what it loses, too"
     ),
@@ -247,14 +272,14 @@ pub static KNOBS: &[Knob] = &[
     knob!(
         "only-where-it-pays",
         only_where_it_pays,
-        Choice(&["off", "on"]),
+        Choice(FLAG),
         "programs for which AVX cores cost more, in moves and in waits beside idle CPUs, than they \
          earn are left alone, and tried again now and then"
     ),
     knob!(
         "quiet-library",
         quiet_library,
-        Choice(&["off", "on"]),
+        Choice(FLAG),
         "programs that start get string functions without AVX-512 from the C library, and see \
          AVX-512 themselves; but not those that are marked as needing x86-64-v4"
     ),

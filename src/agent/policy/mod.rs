@@ -68,10 +68,8 @@ pub fn settings(policy: &avx_policy) -> Vec<Setting> {
 /// Whom AVX cores are for, and nobody if there are none on these CPUs, which can be AVX cores.
 pub fn avx_cores_for(policy: &avx_policy, usable: &BTreeSet<u32>) -> Result<String> {
     let has_none = match policy.sizing as u32 {
-        intf::avx_sizing_method_SIZING_STATIC => policy.avx_cpus == 0,
-        intf::avx_sizing_method_SIZING_LIST => {
-            !cpus_in(&policy.avx_cpu_list).any(|cpu| usable.contains(&cpu))
-        }
+        intf::SIZING_STATIC => policy.avx_cpus == 0,
+        intf::SIZING_LIST => !cpus_in(&policy.avx_cpu_list).any(|cpu| usable.contains(&cpu)),
         _ => false,
     };
     Ok(if has_none { "nobody".into() } else { knobs::knob("avx-cores-for")?.show(policy) })
@@ -79,7 +77,7 @@ pub fn avx_cores_for(policy: &avx_policy, usable: &BTreeSet<u32>) -> Result<Stri
 
 /// That a policy lists CPUs, and none of them can be an AVX core here.
 pub fn lists_in_vain(policy: &avx_policy, usable: &BTreeSet<u32>) -> Option<String> {
-    let is_list = policy.sizing as u32 == intf::avx_sizing_method_SIZING_LIST;
+    let is_list = policy.sizing as u32 == intf::SIZING_LIST;
     let mut listed = cpus_in(&policy.avx_cpu_list).peekable();
     if !is_list || listed.peek().is_none() || listed.any(|cpu| usable.contains(&cpu)) {
         return None;
@@ -144,7 +142,7 @@ mod tests {
     fn settings_are_read() {
         let turns = ["sizing=static", "avx-cpus=3", "worthwhile=2ms", "grow-fill=0.9"];
         let policy = turned(standard(), &turns.map(str::to_owned)).unwrap();
-        assert_eq!(policy.sizing, u64::from(intf::avx_sizing_method_SIZING_STATIC));
+        assert_eq!(policy.sizing, u64::from(intf::SIZING_STATIC));
         assert_eq!((policy.avx_cpus, policy.worthwhile_ns, policy.grow_fill), (3, 2_000_000, 922));
         let nobody = turned(policy, &["never-hide=".to_owned()]).unwrap();
         assert!(nobody.never_hide.iter().all(|name| name.words == [0; 2]));

@@ -35,7 +35,7 @@ pub const NO_NAMES: Names =
 
 /// What a number is.
 pub enum Scale {
-    /// One of these names, which are numbered from 0.
+    /// One of these names, by their numbers.
     Choice(&'static [&'static str]),
     Count(RangeInclusive<u64>),
     /// In 1/1024.
@@ -53,7 +53,7 @@ pub const OF_THE_CPU: u64 = intf::AVX_WHOLE as u64 + 1;
 const CPU: &str = "cpu";
 
 /// A choice that is a flag, false and true.
-const FLAG: &[&str] = &["off", "on"];
+pub const FLAG: &[&str] = &["off", "on"];
 
 impl Knob {
     /// As `turn` takes it.

@@ -7,8 +7,7 @@ use tracing::info;
 
 use super::machine::Machine;
 use crate::bpf::intf::{
-    avx_tier, avx_tier_AVX_TIER_COUNTERS, avx_tier_AVX_TIER_HINTS, avx_tier_AVX_TIER_OBSERVE,
-    avx_tier_AVX_TIER_TRAP, avx_tier_AVX_TIER_XSTATE,
+    AVX_TIER_COUNTERS, AVX_TIER_HINTS, AVX_TIER_OBSERVE, AVX_TIER_TRAP, AVX_TIER_XSTATE, avx_tier,
 };
 
 /// The ways there are, the best first.
@@ -47,11 +46,11 @@ impl Tier {
     /// As the BPF programs know it.
     pub fn kind(self) -> avx_tier {
         match self.name {
-            Name::Trap => avx_tier_AVX_TIER_TRAP,
-            Name::Xstate => avx_tier_AVX_TIER_XSTATE,
-            Name::Counters => avx_tier_AVX_TIER_COUNTERS,
-            Name::Hints => avx_tier_AVX_TIER_HINTS,
-            Name::Observe => avx_tier_AVX_TIER_OBSERVE,
+            Name::Trap => AVX_TIER_TRAP,
+            Name::Xstate => AVX_TIER_XSTATE,
+            Name::Counters => AVX_TIER_COUNTERS,
+            Name::Hints => AVX_TIER_HINTS,
+            Name::Observe => AVX_TIER_OBSERVE,
         }
     }
 

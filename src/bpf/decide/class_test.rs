@@ -3,141 +3,50 @@
 
 use proptest::prelude::*;
 
+use super::native::{
+    becomes_scalar, is_hint_of_avx, is_kept, is_never_hidden_from, is_to_be_hidden,
+    learn_from_fault, phase_begins, phase_ends, phase_goes_on, phase_is_over, verdict_of,
+    was_seen_at, wide_vectors_seen,
+};
 use crate::agent::policy;
-use crate::bpf::intf::{self, avx_name, avx_policy};
+use crate::bpf::intf::{
+    AVX_HINT_AVX2_HEAVY, AVX_HINT_AVX512, AVX_HINT_NONE, BOUNDARY_SWITCH, BOUNDARY_SYSCALL,
+    BOUNDARY_TICK, BOUNDARY_UNUSED, CLASS_AVX, CLASS_DEFAULT, CLASS_SCALAR,
+    CLASSES_AVX512_AVX2_HEAVY, NR_CLASSES, RETURN_ADAPTIVE, RETURN_SWITCH, RETURN_SYSCALL,
+    RETURN_TIMEOUT, SERVED_HINTED, SERVED_NOBODY, TRAP_GP, TRAP_UD, VERDICT_DETECTION,
+    VERDICT_LIGHT, VERDICT_OTHER, VERDICT_RESTORE, VERDICT_WIDE, avx_habit, avx_moment, avx_name,
+    avx_phase, avx_policy, avx_process,
+};
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
 
-const DEFAULT: u32 = 0;
-const SCALAR: u32 = 1;
-const AVX: u32 = 2;
-
-const WIDE: u32 = 0;
-const LIGHT: u32 = 1;
-const DETECTION: u32 = 2;
-const RESTORE: u32 = 3;
-const OTHER: u32 = 4;
-
-const SYSCALL: u32 = 0;
-const SWITCH: u32 = 1;
-const UNUSED: u32 = 2;
-const TICK: u32 = 3;
-
-const TRAP_UD: i32 = 6;
-const TRAP_GP: i32 = 13;
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Process {
-    convicted: bool,
-    exempt: bool,
-    judged_by: u64,
-    grace_end: u64,
-    worth: Worth,
-}
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Worth {
-    pub window_at: u64,
-    pub before_ns: u64,
-    pub earned_ns: u64,
-    pub spent_ns: u64,
-    pub alone_until: u64,
-    pub pause_ns: u64,
-}
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Habit {
-    class: u32,
-    mixed: bool,
-    wide_before: bool,
-    wide_at: u64,
-    visible_until: u64,
-    backoff_ns: u64,
-}
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-struct Phase {
-    began: u64,
-    used: u64,
-    ended: u64,
-    scalar: u64,
-    keep: u64,
-    patience: u64,
-    tries: u64,
-}
-const _: () = assert!(size_of::<Phase>() == size_of::<intf::avx_phase>());
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Moment {
-    ran: u64,
-    now: u64,
-}
-
-mod native {
-    use super::{Habit, Moment, Phase, Process, avx_name, avx_policy};
-
-    // SAFETY: the signatures repeat those of native.c, which build.rs links in.
-    unsafe extern "C" {
-        pub safe fn avx_verdict_of(trapnr: i32, code: &[u8; 16], readable: u32) -> u32;
-        pub safe fn avx_is_to_be_hidden(process: &Process, habit: &Habit, at: &Moment) -> bool;
-        pub safe fn avx_wide_vectors_seen(process: &mut Process, habit: &mut Habit, ran: u64);
-        pub safe fn avx_learn_from_fault(
-            process: &mut Process,
-            habit: &mut Habit,
-            policy: &avx_policy,
-            verdict: u32,
-            at: &Moment,
-        );
-        pub safe fn avx_is_never_hidden_from(policy: &avx_policy, program: &avx_name) -> bool;
-        pub safe fn avx_is_hint_of_avx(policy: &avx_policy, hint: u64) -> bool;
-        pub safe fn avx_was_seen_at(habit: &Habit, ran: u64) -> bool;
-        pub safe fn avx_is_kept(habit: &Habit, policy: &avx_policy, ran: u64) -> bool;
-        pub safe fn avx_becomes_scalar(habit: &mut Habit) -> bool;
-        pub safe fn avx_phase_begins(phase: &mut Phase, policy: &avx_policy, ran: u64);
-        pub safe fn avx_phase_goes_on(phase: &mut Phase, ran: u64);
-        pub safe fn avx_phase_is_over(
-            phase: &Phase,
-            policy: &avx_policy,
-            boundary: u32,
-            ran: u64,
-        ) -> bool;
-        pub safe fn avx_phase_ends(phase: &mut Phase, ran: u64);
-    }
-}
-use native::*;
-
-fn verdict(trapnr: i32, code: &[u8]) -> u32 {
+fn verdict(trapnr: u32, code: &[u8]) -> u32 {
     let mut bytes = [0; 16];
     bytes[..code.len()].copy_from_slice(code);
-    avx_verdict_of(trapnr, &bytes, code.len() as u32)
+    verdict_of(trapnr as i32, &bytes, code.len() as u32)
 }
 
 #[test]
 fn faults_are_told_apart() {
     // vpaddd %zmm0,%zmm1,%zmm2; vmovdqu64 (%rsi),%ymm16; kmovd %k0,%eax
-    assert_eq!(verdict(TRAP_UD, &[0x62, 0xf1, 0x75, 0x48, 0xfe, 0xd0]), WIDE);
-    assert_eq!(verdict(TRAP_UD, &[0x62, 0xe1, 0xfe, 0x28, 0x6f, 0x06]), LIGHT);
-    assert_eq!(verdict(TRAP_UD, &[0xc5, 0xfb, 0x93, 0xc0]), LIGHT);
+    assert_eq!(verdict(TRAP_UD, &[0x62, 0xf1, 0x75, 0x48, 0xfe, 0xd0]), VERDICT_WIDE);
+    assert_eq!(verdict(TRAP_UD, &[0x62, 0xe1, 0xfe, 0x28, 0x6f, 0x06]), VERDICT_LIGHT);
+    assert_eq!(verdict(TRAP_UD, &[0xc5, 0xfb, 0x93, 0xc0]), VERDICT_LIGHT);
     // ud2; vpaddd %ymm0,%ymm1,%ymm2, which needs AVX only
-    assert_eq!(verdict(TRAP_UD, &[0x0f, 0x0b]), OTHER);
-    assert_eq!(verdict(TRAP_UD, &[0xc5, 0xf5, 0xfe, 0xd0]), OTHER);
+    assert_eq!(verdict(TRAP_UD, &[0x0f, 0x0b]), VERDICT_OTHER);
+    assert_eq!(verdict(TRAP_UD, &[0xc5, 0xf5, 0xfe, 0xd0]), VERDICT_OTHER);
     // cpuid; xrstor (%rsp)
-    assert_eq!(verdict(TRAP_GP, &[0x0f, 0xa2]), DETECTION);
-    assert_eq!(verdict(TRAP_GP, &[0x0f, 0xae, 0x2c, 0x24]), RESTORE);
+    assert_eq!(verdict(TRAP_GP, &[0x0f, 0xa2]), VERDICT_DETECTION);
+    assert_eq!(verdict(TRAP_GP, &[0x0f, 0xae, 0x2c, 0x24]), VERDICT_RESTORE);
 }
 
 /// A task of a process, and the time that it ran, which is all the time that passes.
 #[derive(Debug, Default)]
 struct Task {
-    process: Process,
-    habit: Habit,
-    phase: Phase,
+    process: avx_process,
+    habit: avx_habit,
+    phase: avx_phase,
     ran: u64,
     moves: u32,
     faults: u32,
@@ -148,16 +57,16 @@ struct Task {
 }
 
 impl Task {
-    fn moment(&self) -> Moment {
-        Moment { ran: self.ran, now: self.ran }
+    fn moment(&self) -> avx_moment {
+        avx_moment { ran: self.ran, now: self.ran }
     }
 
     fn look(&mut self) {
-        self.hidden = avx_is_to_be_hidden(&self.process, &self.habit, &self.moment());
+        self.hidden = is_to_be_hidden(&self.process, &self.habit, &self.moment());
     }
 
     fn becomes_avx(&mut self, policy: &avx_policy) {
-        avx_phase_begins(&mut self.phase, policy, self.ran);
+        phase_begins(&mut self.phase, policy, self.ran);
         self.moves += 1;
         self.hidden = false;
     }
@@ -165,32 +74,32 @@ impl Task {
     fn fault(&mut self, policy: &avx_policy, verdict: u32) {
         self.faults += 1;
         self.hidden = false;
-        avx_learn_from_fault(
+        learn_from_fault(
             &mut self.process,
             &mut self.habit,
             policy,
             verdict,
-            &Moment { ran: self.ran, now: self.ran },
+            &avx_moment { ran: self.ran, now: self.ran },
         );
-        if self.habit.class == AVX {
+        if self.habit.class == CLASS_AVX {
             self.becomes_avx(policy);
         }
     }
 
     /// What is seen of the registers in the middle of something.
     fn sample(&mut self, policy: &avx_policy) {
-        if self.habit.class == AVX {
-            avx_phase_goes_on(&mut self.phase, self.ran);
+        if self.habit.class == CLASS_AVX {
+            phase_goes_on(&mut self.phase, self.ran);
         }
         let was = self.habit.class;
-        avx_wide_vectors_seen(&mut self.process, &mut self.habit, self.ran);
-        if was != AVX {
+        wide_vectors_seen(&mut self.process, &mut self.habit, self.ran);
+        if was != CLASS_AVX {
             self.becomes_avx(policy);
         }
     }
 
     fn runs(&mut self, ns: u64, is_wide: bool) {
-        let on_avx = self.habit.class == AVX;
+        let on_avx = self.habit.class == CLASS_AVX;
         self.ran += ns;
         self.wide_on_scalar += if is_wide && !on_avx { ns } else { 0 };
         self.scalar_on_avx += if !is_wide && on_avx { ns } else { 0 };
@@ -198,25 +107,25 @@ impl Task {
 
     fn wide(&mut self, policy: &avx_policy, ns: u64) {
         if self.hidden {
-            self.fault(policy, WIDE);
+            self.fault(policy, VERDICT_WIDE);
         }
         self.runs(ns, true);
     }
 
     fn light(&mut self, policy: &avx_policy) {
         if self.hidden {
-            self.fault(policy, LIGHT);
+            self.fault(policy, VERDICT_LIGHT);
         }
     }
 
     fn boundary(&mut self, policy: &avx_policy, boundary: u32) {
-        if self.habit.class == AVX
-            && avx_phase_is_over(&self.phase, policy, boundary, self.ran)
-            && !avx_is_kept(&self.habit, policy, self.ran)
+        if self.habit.class == CLASS_AVX
+            && phase_is_over(&self.phase, policy, boundary, self.ran)
+            && !is_kept(&self.habit, policy, self.ran)
         {
-            avx_phase_ends(&mut self.phase, self.ran);
-            assert!(avx_becomes_scalar(&mut self.habit));
-            assert!(!avx_becomes_scalar(&mut self.habit), "it ends once");
+            phase_ends(&mut self.phase, self.ran);
+            assert!(becomes_scalar(&mut self.habit));
+            assert!(!becomes_scalar(&mut self.habit), "it ends once");
             self.moves += 1;
         }
         self.look();
@@ -227,22 +136,22 @@ impl Task {
 fn nothing_is_hidden_from_a_process_that_never_used_it() {
     let mut task = Task::default();
     task.look();
-    assert!(!task.hidden && task.habit.class == DEFAULT);
+    assert!(!task.hidden && task.habit.class == CLASS_DEFAULT);
     task.sample(&policy::standard());
-    task.boundary(&policy::standard(), SYSCALL);
-    assert!(task.hidden && task.habit.class == SCALAR);
+    task.boundary(&policy::standard(), BOUNDARY_SYSCALL);
+    assert!(task.hidden && task.habit.class == CLASS_SCALAR);
 }
 
 proptest! {
     #[test]
     fn nothing_is_hidden_but_from_the_convicted(
-        convicted: bool, exempt: bool, class in 0u32..3,
+        convicted: bool, exempt: bool, class in 0..NR_CLASSES,
         grace_end in 0u64..3, visible_until in 0u64..3,
     ) {
-        let process = Process { convicted, exempt, grace_end, ..Process::default() };
-        let habit = Habit { class, visible_until, ..Habit::default() };
-        let hidden = avx_is_to_be_hidden(&process, &habit, &Moment { ran: 1, now: 1 });
-        let expected = convicted && !exempt && class != AVX
+        let process = avx_process { convicted, exempt, grace_end, ..avx_process::default() };
+        let habit = avx_habit { class, visible_until, ..avx_habit::default() };
+        let hidden = is_to_be_hidden(&process, &habit, &avx_moment { ran: 1, now: 1 });
+        let expected = convicted && !exempt && class != CLASS_AVX
             && grace_end <= 1 && visible_until <= 1;
         prop_assert_eq!(hidden, expected);
     }
@@ -257,7 +166,7 @@ fn programs_are_left_alone_by_their_whole_names() {
     };
     let settings = ["never-hide=this,a-longer-name15".to_owned()];
     let policy = policy::turned(policy::standard(), &settings).unwrap();
-    let is_named = |text| avx_is_never_hidden_from(&policy, &name(text));
+    let is_named = |text| is_never_hidden_from(&policy, &name(text));
     assert!(is_named("this") && is_named("a-longer-name15"));
     assert!(!is_named("thi") && !is_named("this1") && !is_named("a-longer-name1"));
     assert!(!is_named("a-longer") && !is_named("") && !is_named("ld-linux-x86-64"));
@@ -266,8 +175,10 @@ fn programs_are_left_alone_by_their_whole_names() {
 #[test]
 fn string_functions_cost_a_fault_per_back_off_and_no_move() {
     let policy = policy::standard();
-    let mut task =
-        Task { process: Process { convicted: true, ..Process::default() }, ..Task::default() };
+    let mut task = Task {
+        process: avx_process { convicted: true, ..avx_process::default() },
+        ..Task::default()
+    };
     for _ in 0..100_000 {
         task.look();
         task.light(&policy);
@@ -281,13 +192,15 @@ fn string_functions_cost_a_fault_per_back_off_and_no_move() {
 #[test]
 fn whoever_asks_for_features_sees_them() {
     let policy = policy::standard();
-    let mut task =
-        Task { process: Process { convicted: true, ..Process::default() }, ..Task::default() };
+    let mut task = Task {
+        process: avx_process { convicted: true, ..avx_process::default() },
+        ..Task::default()
+    };
     task.look();
     assert!(task.hidden);
-    task.fault(&policy, DETECTION);
+    task.fault(&policy, VERDICT_DETECTION);
     task.look();
-    assert!(!task.hidden && task.habit == Habit::default());
+    assert!(!task.hidden && task.habit == avx_habit::default());
     task.runs(policy.detection_grace_ns, false);
     task.look();
     assert!(task.hidden);
@@ -314,7 +227,7 @@ fn alternate(
             sampled_at = task.ran;
             task.sample(policy);
         }
-        task.boundary(policy, SYSCALL);
+        task.boundary(policy, BOUNDARY_SYSCALL);
     }
     task
 }
@@ -344,9 +257,9 @@ fn a_mixed_task_that_stops_to_be_one_is_let_go() {
     for _ in 0..1000 {
         task.light(&policy);
         task.runs(MS, false);
-        task.boundary(&policy, SYSCALL);
+        task.boundary(&policy, BOUNDARY_SYSCALL);
     }
-    assert_eq!(task.habit.class, SCALAR);
+    assert_eq!(task.habit.class, CLASS_SCALAR);
     assert!(!task.habit.mixed && task.scalar_on_avx <= 400 * MS, "{task:?}");
 }
 
@@ -354,15 +267,15 @@ fn a_mixed_task_that_stops_to_be_one_is_let_go() {
 #[test]
 fn a_phase_is_not_over_before_it_began() {
     let policy = policy::standard();
-    let mut phase = Phase::default();
-    avx_phase_begins(&mut phase, &policy, MS);
-    for boundary in [SWITCH, TICK] {
-        assert!(!avx_phase_is_over(&phase, &policy, boundary, MS - 1));
+    let mut phase = avx_phase::default();
+    phase_begins(&mut phase, &policy, MS);
+    for boundary in [BOUNDARY_SWITCH, BOUNDARY_TICK] {
+        assert!(!phase_is_over(&phase, &policy, boundary, MS - 1));
     }
-    let mut habit = Habit::default();
-    avx_wide_vectors_seen(&mut Process::default(), &mut habit, MS);
+    let mut habit = avx_habit::default();
+    wide_vectors_seen(&mut avx_process::default(), &mut habit, MS);
     habit.mixed = true;
-    assert!(avx_is_kept(&habit, &policy, MS - 1));
+    assert!(is_kept(&habit, &policy, MS - 1));
 }
 
 /// Quick alternation is worth no moves: they are bounded by the retries.
@@ -385,7 +298,7 @@ fn quick_alternation_is_found_out_after_some_phases() {
         for _ in 0..rounds {
             task.runs(10 * US, false);
             task.wide(&policy, 10 * US);
-            task.boundary(&policy, SYSCALL);
+            task.boundary(&policy, BOUNDARY_SYSCALL);
         }
         task.moves
     });
@@ -403,7 +316,7 @@ fn some_short_times_hide_no_long_ones() {
     for _ in 0..1000 {
         for scalar in [30 * US, 30 * US, 30 * US, 1200 * US] {
             task.wide(&policy, 2 * US);
-            task.boundary(&policy, SYSCALL);
+            task.boundary(&policy, BOUNDARY_SYSCALL);
             task.runs(scalar, false);
         }
     }
@@ -413,28 +326,28 @@ fn some_short_times_hide_no_long_ones() {
 /// What is saved is looked at when a task wakes up and when it begins to run: it is one sample.
 #[test]
 fn one_switch_is_seen_once() {
-    let mut habit = Habit::default();
-    assert!(!avx_was_seen_at(&habit, 0));
-    avx_wide_vectors_seen(&mut Process::default(), &mut habit, MS);
-    assert!(avx_was_seen_at(&habit, MS) && !avx_was_seen_at(&habit, MS + 1));
+    let mut habit = avx_habit::default();
+    assert!(!was_seen_at(&habit, 0));
+    wide_vectors_seen(&mut avx_process::default(), &mut habit, MS);
+    assert!(was_seen_at(&habit, MS) && !was_seen_at(&habit, MS + 1));
 }
 
 #[test]
 fn heavy_avx2_is_avx_work_if_the_policy_says_so() {
-    let both = intf::avx_classes_CLASSES_AVX512_AVX2_HEAVY.into();
-    let none = intf::avx_hint_value_AVX_HINT_NONE.into();
-    let avx512 = intf::avx_hint_value_AVX_HINT_AVX512.into();
-    let avx2_heavy = intf::avx_hint_value_AVX_HINT_AVX2_HEAVY.into();
+    let both = CLASSES_AVX512_AVX2_HEAVY.into();
+    let none = AVX_HINT_NONE.into();
+    let avx512 = AVX_HINT_AVX512.into();
+    let avx2_heavy = AVX_HINT_AVX2_HEAVY.into();
     let standard = policy::standard();
     let larger = avx_policy { classes: both, ..standard };
     let heard = |policy: &avx_policy| {
-        [none, avx512, avx2_heavy, 7].map(|hint| avx_is_hint_of_avx(policy, hint))
+        [none, avx512, avx2_heavy, 7].map(|hint| is_hint_of_avx(policy, hint))
     };
     assert_eq!(heard(&standard), [false, true, false, false]);
     assert_eq!(heard(&larger), [false, true, true, false]);
     let served = |by: u32| avx_policy { avx_cores_for: by.into(), ..larger };
-    assert_eq!(heard(&served(intf::avx_served_SERVED_NOBODY)), [false; 4]);
-    assert_eq!(heard(&served(intf::avx_served_SERVED_HINTED)), [false, true, true, false]);
+    assert_eq!(heard(&served(SERVED_NOBODY)), [false; 4]);
+    assert_eq!(heard(&served(SERVED_HINTED)), [false, true, true, false]);
 }
 
 #[test]
@@ -445,7 +358,7 @@ fn changed_ways_are_found_out() {
     for _ in 0..5000 {
         task.runs(900 * US, false);
         task.wide(&policy, 100 * US);
-        task.boundary(&policy, SYSCALL);
+        task.boundary(&policy, BOUNDARY_SYSCALL);
     }
     // A second until it is tried again, and little after.
     assert!(task.scalar_on_avx - before <= 1100 * MS, "{task:?}");
@@ -454,21 +367,21 @@ fn changed_ways_are_found_out() {
 #[test]
 fn each_method_ends_a_phase_at_its_own_boundary() {
     let methods = [
-        (intf::avx_return_method_RETURN_SYSCALL, vec![SYSCALL, UNUSED]),
-        (intf::avx_return_method_RETURN_SWITCH, vec![SWITCH, UNUSED]),
-        (intf::avx_return_method_RETURN_TIMEOUT, vec![]),
-        (intf::avx_return_method_RETURN_ADAPTIVE, vec![SYSCALL, UNUSED]),
+        (RETURN_SYSCALL, vec![BOUNDARY_SYSCALL, BOUNDARY_UNUSED]),
+        (RETURN_SWITCH, vec![BOUNDARY_SWITCH, BOUNDARY_UNUSED]),
+        (RETURN_TIMEOUT, vec![]),
+        (RETURN_ADAPTIVE, vec![BOUNDARY_SYSCALL, BOUNDARY_UNUSED]),
     ];
     for (return_method, ending) in methods {
         let policy = avx_policy { return_method: return_method.into(), ..policy::standard() };
-        let mut phase = Phase::default();
-        avx_phase_begins(&mut phase, &policy, 7);
-        avx_phase_goes_on(&mut phase, 9);
-        for boundary in [SYSCALL, SWITCH, UNUSED, TICK] {
+        let mut phase = avx_phase::default();
+        phase_begins(&mut phase, &policy, 7);
+        phase_goes_on(&mut phase, 9);
+        for boundary in [BOUNDARY_SYSCALL, BOUNDARY_SWITCH, BOUNDARY_UNUSED, BOUNDARY_TICK] {
             let just_before = 9 + policy.return_timeout_ns - 1;
             let ends = ending.contains(&boundary);
-            assert_eq!(avx_phase_is_over(&phase, &policy, boundary, just_before), ends);
-            assert!(avx_phase_is_over(&phase, &policy, boundary, just_before + 1));
+            assert_eq!(phase_is_over(&phase, &policy, boundary, just_before), ends);
+            assert!(phase_is_over(&phase, &policy, boundary, just_before + 1));
         }
     }
 }

@@ -71,18 +71,19 @@ static __always_inline u64 within(u64 time, u64 from, u64 to)
 
 /*
  * For how long a task suffered that ran on a CPU from @from to @to, which has @own, and
- * its sibling, if there is one, has @beside.
+ * its sibling, if there is one, has @beside__nullable.
  */
-static __always_inline u64 suffered(const struct avx_hold *own, const struct avx_hold *beside,
-				    u64 task, u64 from, u64 to)
+static __always_inline u64 suffered(const struct avx_hold *own,
+				    const struct avx_hold *beside__nullable, u64 task, u64 from,
+				    u64 to)
 {
 	u64 end = within(own->until, from, at_least(from, to)), begin;
 	u64 here = own->task == task ? 0 : end - from;
 
-	if (!beside || to <= end)
+	if (!beside__nullable || to <= end)
 		return here;
-	begin = within(beside->began, end, to);
-	return here + within(beside->until, begin, to) - begin;
+	begin = within(beside__nullable->began, end, to);
+	return here + within(beside__nullable->until, begin, to) - begin;
 }
 
 /*
@@ -95,15 +96,16 @@ struct avx_counted {
 };
 
 /* So many cycles take as long as this many at the highest clock. */
-static __always_inline u64 long_cycles(const struct avx_clock_step *step, const u64 *cycles,
-				       u32 licence)
+static __always_inline u64 long_cycles(const struct avx_clock_step *step,
+				       const u64 cycles[NR_LICENCES], u32 licence)
 {
 	return cycles[licence] * AVX_WHOLE / at_least_one(since(step->lost[licence], AVX_WHOLE));
 }
 
 /* By its core's cycles at each licence. */
 static __always_inline void learn_from_cycles(struct avx_counted *it,
-					      const struct avx_clock_step *step, const u64 *cycles)
+					      const struct avx_clock_step *step,
+					      const u64 cycles[NR_LICENCES])
 {
 	u64 at_2 = long_cycles(step, cycles, LICENCE_2);
 	u64 at_either = long_cycles(step, cycles, LICENCE_1) + at_2;
@@ -162,11 +164,11 @@ static __always_inline u64 suffered_by_count(u64 share, const struct avx_hold *o
 
 /*
  * Of a task that ran on a CPU from @from to @to, which has @own, and its sibling, if there
- * is one, has @beside, while the clock was low for such a share of that time (1/1024).
+ * is one, has @beside__nullable, while the clock was low for such a share of that time (1/1024).
  */
 static __always_inline enum avx_evidence evidence_of(u64 share, const struct avx_hold *own,
-						     const struct avx_hold *beside, u64 task,
-						     u64 from, u64 to)
+						     const struct avx_hold *beside__nullable,
+						     u64 task, u64 from, u64 to)
 {
 	u64 passed = since(from, to), low = passed * share / AVX_WHOLE, others;
 	struct avx_hold before = *own;
@@ -174,7 +176,7 @@ static __always_inline enum avx_evidence evidence_of(u64 share, const struct avx
 	/* What it did itself excuses nobody. */
 	if (before.task == task)
 		before.until = 0;
-	others = suffered(&before, beside, task, from, to);
+	others = suffered(&before, beside__nullable, task, from, to);
 	if (low <= passed / LOW_BY_CHANCE)
 		return EVIDENCE_NONE;
 	return low > others + passed / LOW_BY_CHANCE ? EVIDENCE_WIDE : EVIDENCE_OPEN;

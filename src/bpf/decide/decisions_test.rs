@@ -1,81 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the C decisions, through the functions of `native.c`.
+//! In which order tasks run, and for how long.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use crate::bpf::intf;
+use super::native::{
+    choose_next, clock_advance, due_of, due_since, lasting_weight, only_choice, queue_of,
+    queue_of_tag, slice_for, stranded, tag_has_weight, tag_of, tagged, vtime_before, vtime_bound,
+    vtime_cost, vtime_rebase, yielding,
+};
+use crate::bpf::intf::{
+    AVX_SLICE_MAX_NS, AVX_SLICE_MIN_NS, AVX_WAIT_MAX_S, AVX_WEIGHT_NORMAL, CHOOSE_AVX, CHOOSE_PREV,
+    CHOOSE_PRIVATE, CHOOSE_SHARED, NOBODY_DUE, NR_QUEUE_KINDS, TAG_MASK, avx_due, avx_load,
+};
 
 const MS: u64 = 1_000_000;
-const SLICE_MAX: u64 = intf::avx_limits_AVX_SLICE_MAX_NS as u64;
-const SLICE_MIN: u64 = intf::avx_limits_AVX_SLICE_MIN_NS as u64;
-const WAIT_MAX: u64 = intf::AVX_WAIT_MAX_S as u64 * 1000 * MS;
-const NORMAL: u64 = intf::avx_limits_AVX_WEIGHT_NORMAL as u64;
+const SLICE_MAX: u64 = AVX_SLICE_MAX_NS as u64;
+const SLICE_MIN: u64 = AVX_SLICE_MIN_NS as u64;
+const WAIT_MAX: u64 = AVX_WAIT_MAX_S as u64 * 1000 * MS;
+const NORMAL: u64 = AVX_WEIGHT_NORMAL as u64;
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Load {
-    nr_waiting: u64,
-    weight_waiting: u64,
-    nr_cpus: u64,
-}
+const NOBODY: i64 = NOBODY_DUE as i64;
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Due {
-    at: u64,
-    overdue: bool,
-}
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Tagged {
-    at: u64,
-    id: u64,
-    with_weight: bool,
-    is_counted: bool,
-}
-
-const NOBODY: i64 = 1 << 62;
-
-const PREV: u32 = 0;
-const SHARED: u32 = 1;
-const AVX: u32 = 2;
-const PRIVATE: u32 = 3;
-
-const KINDS: u32 = intf::avx_queue_kind_NR_QUEUE_KINDS;
-
-mod native {
-    use super::{Due, Load, Tagged};
-
-    // SAFETY: the signatures repeat those of native.c, which build.rs links in.
-    unsafe extern "C" {
-        pub safe fn avx_vtime_before(a: u64, b: u64) -> bool;
-        pub safe fn avx_vtime_cost(ran_ns: u64, weight: u64) -> u64;
-        pub safe fn avx_slice_for(load: &Load) -> u64;
-        pub safe fn avx_vtime_bound(vtime: u64, clock: u64, credit_ns: u64) -> u64;
-        pub safe fn avx_vtime_rebase(vtime: u64, from: u64, to: u64) -> u64;
-        pub safe fn avx_clock_advance(clock: u64, started: u64, overdue: bool) -> u64;
-        pub safe fn avx_lasting_weight(weight: u64, just_woken: bool) -> u64;
-        pub safe fn avx_due_of(vtime: u64, clock: u64, now: u64, weight: u64, load: &Load) -> Due;
-        pub safe fn avx_due_since(due: Due, since: u64) -> Due;
-        pub safe fn avx_queue_of(cpu: u32, kind: u32) -> u64;
-        pub safe fn avx_choose_next(prev: i64, shared: i64, avx: i64, private: i64) -> u32;
-        pub safe fn avx_only_choice(shared: u64, avx: u64, private: u64) -> u32;
-        pub safe fn avx_tagged(due_at: u64, id: u64, with_weight: bool) -> Tagged;
-        pub safe fn avx_yielding(due_in: i64, penalty_ns: u64) -> i64;
-        pub safe fn avx_stranded(due_in: i64, bound_ns: u64) -> i64;
-    }
-}
-use native::*;
+const KINDS: u32 = NR_QUEUE_KINDS;
 
 /// Loads from an empty queue to a million tasks on the largest machine.
-fn loads() -> impl Strategy<Value = Load> {
-    (0u64..1_000_000, 1u64..10_000, 1u64..=8192).prop_map(|(nr_waiting, weight, nr_cpus)| Load {
-        nr_waiting,
-        weight_waiting: nr_waiting * weight,
-        nr_cpus,
+fn loads() -> impl Strategy<Value = avx_load> {
+    (0u64..1_000_000, 1u64..10_000, 1u64..=8192).prop_map(|(nr_waiting, weight, nr_cpus)| {
+        avx_load { nr_waiting, weight_waiting: nr_waiting * weight, nr_cpus }
     })
 }
 
@@ -87,40 +40,40 @@ proptest! {
     #[test]
     fn order_holds_across_the_wrap(start: u64, distance in 1..1u64 << 63) {
         let later = start.wrapping_add(distance);
-        prop_assert!(avx_vtime_before(start, later));
-        prop_assert!(!avx_vtime_before(later, start));
-        prop_assert!(!avx_vtime_before(start, start));
+        prop_assert!(vtime_before(start, later));
+        prop_assert!(!vtime_before(later, start));
+        prop_assert!(!vtime_before(start, start));
     }
 
     #[test]
     fn cost_is_the_share_of_the_weight(ran in 0..1u64 << 50, weight in 1u64..=10_000) {
-        prop_assert_eq!(avx_vtime_cost(ran, weight), ran * NORMAL / weight);
+        prop_assert_eq!(vtime_cost(ran, weight), ran * NORMAL / weight);
     }
 
     #[test]
     fn weight_zero_counts_as_one(ran in 0..1u64 << 50) {
-        prop_assert_eq!(avx_vtime_cost(ran, 0), avx_vtime_cost(ran, 1));
+        prop_assert_eq!(vtime_cost(ran, 0), vtime_cost(ran, 1));
     }
 
     #[test]
     fn heavier_tasks_never_pay_more(ran in 0..1u64 << 50, weight in 1u64..10_000) {
-        prop_assert!(avx_vtime_cost(ran, weight + 1) <= avx_vtime_cost(ran, weight));
+        prop_assert!(vtime_cost(ran, weight + 1) <= vtime_cost(ran, weight));
     }
 
     #[test]
     fn slice_stays_between_its_limits(load in loads()) {
-        prop_assert!((SLICE_MIN..=SLICE_MAX).contains(&avx_slice_for(&load)));
+        prop_assert!((SLICE_MIN..=SLICE_MAX).contains(&slice_for(&load)));
     }
 
     #[test]
     fn slice_never_grows_with_the_queue(load in loads()) {
-        let longer = Load { nr_waiting: load.nr_waiting + 1, ..load };
-        prop_assert!(avx_slice_for(&longer) <= avx_slice_for(&load));
+        let longer = avx_load { nr_waiting: load.nr_waiting + 1, ..load };
+        prop_assert!(slice_for(&longer) <= slice_for(&load));
     }
 
     #[test]
     fn nobody_hoards_more_than_a_slice(vtime: u64, clock: u64, credit in 0..=SLICE_MAX) {
-        let lag = ahead(clock, avx_vtime_bound(vtime, clock, credit));
+        let lag = ahead(clock, vtime_bound(vtime, clock, credit));
         prop_assert!(lag >= -(credit as i64) && lag <= WAIT_MAX as i64, "lag {}", lag);
     }
 
@@ -128,18 +81,18 @@ proptest! {
     fn what_is_within_bounds_stays(clock: u64, credit in 0..=SLICE_MAX, at in 0.0..=1.0) {
         let lag = (at * (credit + WAIT_MAX) as f64) as u64;
         let vtime = clock.wrapping_sub(credit).wrapping_add(lag.min(credit + WAIT_MAX));
-        prop_assert_eq!(avx_vtime_bound(vtime, clock, credit), vtime);
+        prop_assert_eq!(vtime_bound(vtime, clock, credit), vtime);
     }
 
     #[test]
     fn a_new_clock_keeps_the_lag(vtime: u64, from: u64, to: u64) {
-        prop_assert_eq!(ahead(to, avx_vtime_rebase(vtime, from, to)), ahead(from, vtime));
+        prop_assert_eq!(ahead(to, vtime_rebase(vtime, from, to)), ahead(from, vtime));
     }
 
     #[test]
     fn the_clock_never_goes_back(clock: u64, lag in -(1i64 << 62)..1i64 << 62, overdue: bool) {
         let started = clock.wrapping_add_signed(lag);
-        let step = ahead(clock, avx_clock_advance(clock, started, overdue));
+        let step = ahead(clock, clock_advance(clock, started, overdue));
         prop_assert_eq!(step, if overdue { 0 } else { lag.max(0) });
     }
 
@@ -148,7 +101,7 @@ proptest! {
         clock: u64, now: u64, lag in -(SLICE_MAX as i64)..=WAIT_MAX as i64,
         weight in 0u64..=10_000, load in loads(),
     ) {
-        let due = avx_due_of(clock.wrapping_add_signed(lag), clock, now, weight, &load);
+        let due = due_of(clock.wrapping_add_signed(lag), clock, now, weight, &load);
         let wait = ahead(now, due.at);
         prop_assert!(wait >= -(SLICE_MAX as i64) && wait <= WAIT_MAX as i64, "wait {}", wait);
         prop_assert!(!due.overdue || wait == WAIT_MAX as i64);
@@ -159,7 +112,7 @@ proptest! {
         since: u64, waited in 0..2 * WAIT_MAX, wait in -(SLICE_MAX as i64)..=WAIT_MAX as i64,
     ) {
         let at = since.wrapping_add(waited).wrapping_add_signed(wait);
-        let due = avx_due_since(Due { at, overdue: false }, since);
+        let due = due_since(avx_due { at, overdue: false }, since);
         let longest = WAIT_MAX as i64;
         prop_assert_eq!(ahead(since, due.at), ahead(since, at).min(longest));
         prop_assert_eq!(due.overdue, ahead(since, at) > longest);
@@ -171,15 +124,15 @@ proptest! {
         more in 0..WAIT_MAX, weight in 1u64..=10_000, load in loads(),
     ) {
         let less = clock.wrapping_add_signed(lag);
-        let more = avx_vtime_bound(less.wrapping_add(more), clock, SLICE_MAX);
-        let first = avx_due_of(less, clock, now, weight, &load).at;
-        let second = avx_due_of(more, clock, now, weight, &load).at;
-        prop_assert!(!avx_vtime_before(second, first));
+        let more = vtime_bound(less.wrapping_add(more), clock, SLICE_MAX);
+        let first = due_of(less, clock, now, weight, &load).at;
+        let second = due_of(more, clock, now, weight, &load).at;
+        prop_assert!(!vtime_before(second, first));
     }
 
     #[test]
     fn each_cpu_has_its_own_queues(cpus in prop::collection::btree_set(0u32..8192, 2..50)) {
-        let of = |&cpu| (0..KINDS).map(move |kind| avx_queue_of(cpu, kind));
+        let of = |&cpu| (0..KINDS).map(move |kind| queue_of(cpu, kind));
         let queues: BTreeSet<u64> = cpus.iter().flat_map(of).collect();
         prop_assert_eq!(queues.len(), cpus.len() * KINDS as usize);
         prop_assert!(queues.last().is_some_and(|&last| last < 8192 * u64::from(KINDS)));
@@ -189,58 +142,65 @@ proptest! {
     fn whoever_is_due_first_is_next(
         all in prop::array::uniform4(prop_oneof![Just(NOBODY), -1000i64..1000]),
     ) {
-        let chosen = all[avx_choose_next(all[0], all[1], all[2], all[3]) as usize];
+        let [prev, shared, avx, private] = all;
+        let chosen = match choose_next(prev, shared, avx, private) {
+            CHOOSE_PREV => prev,
+            CHOOSE_SHARED => shared,
+            CHOOSE_AVX => avx,
+            _ => private,
+        };
         prop_assert_eq!(Some(&chosen), all.iter().min());
     }
 
     #[test]
     fn a_due_time_says_where_its_task_counts(at: u64, id in 0u64..8192 * u64::from(KINDS), with_weight: bool) {
-        let tagged = avx_tagged(at, id, with_weight);
-        prop_assert!(tagged.is_counted);
-        prop_assert_eq!((tagged.id, tagged.with_weight), (id, with_weight));
+        let tagged = tagged(at, tag_of(id, with_weight));
+        let tag = tagged & u64::from(TAG_MASK);
+        prop_assert!(tag != 0, "it is counted");
+        prop_assert_eq!((queue_of_tag(tag), tag_has_weight(tag)), (id, with_weight));
         // Early or late by less than a tenth of the shortest slice.
-        prop_assert!(ahead(at, tagged.at).unsigned_abs() < SLICE_MIN / 10);
+        prop_assert!(ahead(at, tagged).unsigned_abs() < SLICE_MIN / 10);
     }
 }
 
 #[test]
 fn who_waits_alone_need_not_be_compared() {
-    assert_eq!(avx_only_choice(7, 0, 0), SHARED);
-    assert_eq!(avx_only_choice(0, 2, 0), AVX);
-    assert_eq!(avx_only_choice(0, 0, 1), PRIVATE);
+    assert_eq!(only_choice(7, 0, 0), CHOOSE_SHARED);
+    assert_eq!(only_choice(0, 2, 0), CHOOSE_AVX);
+    assert_eq!(only_choice(0, 0, 1), CHOOSE_PRIVATE);
     for several in [[1, 1, 0], [1, 0, 2], [0, 1, 1], [1; 3]] {
-        assert_eq!(avx_only_choice(several[0], several[1], several[2]), PREV);
+        assert_eq!(only_choice(several[0], several[1], several[2]), CHOOSE_PREV);
     }
 }
 
 #[test]
 fn a_short_guest_does_not_scare_others() {
-    assert_eq!(avx_lasting_weight(8668, true), 0);
-    assert_eq!(avx_lasting_weight(8668, false), 8668);
+    assert_eq!(lasting_weight(8668, true), 0);
+    assert_eq!(lasting_weight(8668, false), 8668);
 }
 
 #[test]
 fn ties_save_a_switch_and_spare_the_shared_queue() {
-    assert_eq!(avx_choose_next(7, 7, 7, 7), PREV);
-    assert_eq!(avx_choose_next(NOBODY, 7, 7, 7), PRIVATE);
-    assert_eq!(avx_choose_next(NOBODY, 7, 7, NOBODY), AVX);
-    assert_eq!(avx_choose_next(NOBODY, 7, NOBODY, NOBODY), SHARED);
-    assert_ne!(avx_choose_next(NOBODY, NOBODY, NOBODY, NOBODY), PREV);
+    assert_eq!(choose_next(7, 7, 7, 7), CHOOSE_PREV);
+    assert_eq!(choose_next(NOBODY, 7, 7, 7), CHOOSE_PRIVATE);
+    assert_eq!(choose_next(NOBODY, 7, 7, NOBODY), CHOOSE_AVX);
+    assert_eq!(choose_next(NOBODY, 7, NOBODY, NOBODY), CHOOSE_SHARED);
+    assert_ne!(choose_next(NOBODY, NOBODY, NOBODY, NOBODY), CHOOSE_PREV);
 }
 
 #[test]
 fn who_belongs_elsewhere_waits_longer() {
-    assert_eq!(avx_choose_next(NOBODY, avx_yielding(7, 2), 9, NOBODY), AVX);
-    assert_eq!(avx_choose_next(NOBODY, avx_yielding(7, 1), 9, NOBODY), SHARED);
-    assert!(avx_yielding(NOBODY, 1_000_000_000) >= NOBODY);
-    assert_eq!((avx_stranded(-2, 2), avx_stranded(-3, 2)), (NOBODY, -3));
-    assert_eq!(avx_stranded(NOBODY, 2), NOBODY);
+    assert_eq!(choose_next(NOBODY, yielding(7, 2), 9, NOBODY), CHOOSE_AVX);
+    assert_eq!(choose_next(NOBODY, yielding(7, 1), 9, NOBODY), CHOOSE_SHARED);
+    assert!(yielding(NOBODY, 1_000_000_000) >= NOBODY);
+    assert_eq!((stranded(-2, 2), stranded(-3, 2)), (NOBODY, -3));
+    assert_eq!(stranded(NOBODY, 2), NOBODY);
 }
 
 #[test]
 fn a_free_machine_hands_out_full_slices() {
-    assert_eq!(avx_slice_for(&Load { nr_waiting: 0, weight_waiting: 0, nr_cpus: 4 }), SLICE_MAX);
-    assert_eq!(avx_slice_for(&Load { nr_waiting: 0, weight_waiting: 0, nr_cpus: 0 }), SLICE_MAX);
+    assert_eq!(slice_for(&avx_load { nr_waiting: 0, weight_waiting: 0, nr_cpus: 4 }), SLICE_MAX);
+    assert_eq!(slice_for(&avx_load { nr_waiting: 0, weight_waiting: 0, nr_cpus: 0 }), SLICE_MAX);
 }
 
 /// One queue, its CPUs and busy tasks, stepped from slice to slice.
@@ -276,8 +236,8 @@ impl Machine {
         }
     }
 
-    fn load(&self) -> Load {
-        Load {
+    fn load(&self) -> avx_load {
+        avx_load {
             nr_waiting: self.waiting.len() as u64,
             weight_waiting: self.weight_waiting,
             nr_cpus: self.nr_cpus,
@@ -287,9 +247,9 @@ impl Machine {
     /// When a task that just ran is due again; times are kept above zero.
     fn due(&mut self, task: usize, now: u64) -> u64 {
         let load = self.load();
-        let vtime = avx_vtime_bound(self.vtimes[task], self.clock, avx_slice_for(&load));
+        let vtime = vtime_bound(self.vtimes[task], self.clock, slice_for(&load));
         let weight = self.weights[task];
-        let due = avx_due_of(vtime, self.clock, now + SLICE_MAX, weight, &load);
+        let due = due_of(vtime, self.clock, now + SLICE_MAX, weight, &load);
         self.vtimes[task] = vtime;
         self.overdue[task] = due.overdue;
         due.at
@@ -300,11 +260,11 @@ impl Machine {
         let due = self.due(task, now);
         let head = self.waiting.first().copied();
         let head_due = head.map_or(NOBODY, |(head_due, _)| head_due as i64);
-        match (avx_choose_next(due as i64, head_due, NOBODY, NOBODY), head) {
-            (SHARED, Some(head)) => {
+        match (choose_next(due as i64, head_due, NOBODY, NOBODY), head) {
+            (CHOOSE_SHARED, Some(head)) => {
                 self.waiting.insert((due, task));
                 self.queued_at[task] = now;
-                self.counted[task] = avx_lasting_weight(self.weights[task], false);
+                self.counted[task] = lasting_weight(self.weights[task], false);
                 self.weight_waiting += self.counted[task];
                 self.take(head);
                 self.longest_wait = self.longest_wait.max(now - self.queued_at[head.1]);
@@ -332,11 +292,11 @@ impl Machine {
                 break;
             }
             self.ran[task] += slice;
-            let cost = avx_vtime_cost(slice, self.weights[task]);
+            let cost = vtime_cost(slice, self.weights[task]);
             self.vtimes[task] = self.vtimes[task].wrapping_add(cost);
             let next = self.next(task, now);
-            self.clock = avx_clock_advance(self.clock, self.vtimes[next], self.overdue[next]);
-            let slice = avx_slice_for(&self.load());
+            self.clock = clock_advance(self.clock, self.vtimes[next], self.overdue[next]);
+            let slice = slice_for(&self.load());
             cpus.insert((now + slice, cpu, next, slice));
         }
     }

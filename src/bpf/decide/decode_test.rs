@@ -7,47 +7,28 @@ use std::sync::LazyLock;
 use iced_x86::{Code, Decoder, DecoderOptions, EncodingKind, Instruction, MemorySize, OpKind};
 use proptest::prelude::*;
 
-const BYTES: usize = 16;
+use super::native::{decode_insn, insn_length, is_avx512, licence_of};
+use crate::bpf::intf::{
+    INSN_BYTES, INSN_EVEX, INSN_OPMASK, INSN_OTHER, INSN_VEX, LICENCE_1, LICENCE_2, LICENCE_NONE,
+    avx_insn,
+};
+
+const BYTES: usize = INSN_BYTES as usize;
 const MAPS: [u8; 5] = [1, 2, 3, 5, 6];
-const OTHER: u32 = 0;
-const VEX: u32 = 1;
-const OPMASK: u32 = 2;
-const EVEX: u32 = 3;
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Insn {
-    kind: u32,
-    width: u32,
-    heavy: bool,
-}
-
-mod native {
-    use super::{BYTES, Insn};
-
-    // SAFETY: the signatures repeat those of native.c, which build.rs links in.
-    unsafe extern "C" {
-        pub safe fn avx_decode_insn(code: &[u8; BYTES], readable: u32) -> Insn;
-        pub safe fn avx_insn_length(code: &[u8; BYTES]) -> u32;
-        pub safe fn avx_licence_of(insn: &Insn) -> u32;
-        pub safe fn avx_is_avx512(insn: &Insn) -> bool;
-    }
-}
-use native::*;
 
 /// What the disassembler says, in our words, and the length of it; `None` for what no
 /// CPU executes.
-fn expected(instruction: &Instruction) -> Option<(Insn, u32)> {
+fn expected(instruction: &Instruction) -> Option<(avx_insn, u32)> {
     let Known { kind, heavy, .. } = KNOWN[instruction.code() as usize];
     if instruction.is_invalid() {
         return None;
     }
-    if kind == OTHER {
-        return Some((Insn::default(), 0));
+    if kind == INSN_OTHER {
+        return Some((avx_insn::default(), 0));
     }
     let in_memory = VECTORS_IN_MEMORY[instruction.memory_size() as usize];
     let width = registers(instruction).chain([in_memory]).max()?;
-    Some((Insn { kind, width, heavy: heavy && width > 0 }, instruction.len() as u32))
+    Some((avx_insn { kind, width, heavy: heavy && width > 0 }, instruction.len() as u32))
 }
 
 /// What follows from the name of an instruction.
@@ -64,10 +45,10 @@ static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| {
             let name = format!("{:?}", code.mnemonic());
             let kind = match code.op_code().encoding() {
                 // All of AVX-512, and nothing else.
-                EncodingKind::VEX if name.starts_with('K') => OPMASK,
-                EncodingKind::VEX => VEX,
-                EncodingKind::EVEX => EVEX,
-                _ => OTHER,
+                EncodingKind::VEX if name.starts_with('K') => INSN_OPMASK,
+                EncodingKind::VEX => INSN_VEX,
+                EncodingKind::EVEX => INSN_EVEX,
+                _ => INSN_OTHER,
             };
             Known { kind, heavy: is_heavy(&name.to_uppercase()), exempt: is_prefetch(&name) }
         })
@@ -136,7 +117,7 @@ fn has_many_prefixes(code: &[u8]) -> bool {
 /// Both about the same bytes, in words if they differ.
 fn compare(code: &[u8; BYTES]) -> Result<Instruction, String> {
     let instruction = disassemble(&code[..15]);
-    let found = (avx_decode_insn(code, BYTES as u32), avx_insn_length(code));
+    let found = (decode_insn(code, BYTES as u32), insn_length(code));
     match expected(&instruction) {
         Some(expected)
             if expected != found
@@ -213,7 +194,7 @@ fn all_opcodes_are_what_a_disassembler_says() {
 /// another meaning for some of them.
 fn is_ours(code: Code) -> bool {
     let op_code = code.op_code();
-    KNOWN[code as usize].kind != OTHER
+    KNOWN[code as usize].kind != INSN_OTHER
         && op_code.is_instruction()
         && op_code.mode64()
         && !format!("{code:?}").contains("_KNC_")
@@ -251,17 +232,17 @@ proptest! {
     fn bytes_without_such_a_prefix_are_not_understood(mut code: [u8; BYTES], first: u8) {
         prop_assume!(![0xc4, 0xc5, 0x62, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x67].contains(&first));
         code[0] = first;
-        prop_assert_eq!(avx_decode_insn(&code, BYTES as u32), Insn::default());
+        prop_assert_eq!(decode_insn(&code, BYTES as u32), avx_insn::default());
     }
 
     #[test]
     fn an_instruction_is_understood_once_modrm_is_there(mut code: [u8; BYTES]) {
         code[0] = 0xc5;
-        let whole = avx_decode_insn(&code, BYTES as u32);
+        let whole = decode_insn(&code, BYTES as u32);
         for readable in 0..4 {
-            prop_assert_eq!(avx_decode_insn(&code, readable), Insn::default());
+            prop_assert_eq!(decode_insn(&code, readable), avx_insn::default());
         }
-        prop_assert_eq!(avx_decode_insn(&code, 4), whole);
+        prop_assert_eq!(decode_insn(&code, 4), whole);
     }
 }
 
@@ -274,29 +255,29 @@ fn what_the_c_library_does_to_strings_costs_nothing() {
         &[0xc5, 0xfb, 0x93, 0xc0],
     ] {
         let insn = decode(code);
-        assert!(avx_is_avx512(&insn) && avx_licence_of(&insn) == 0, "{insn:?}");
+        assert!(is_avx512(&insn) && licence_of(&insn) == LICENCE_NONE, "{insn:?}");
     }
 }
 
 #[test]
 fn licences_go_by_width_and_weight() {
     let cases: [(&[u8], u32); 6] = [
-        (&[0xc5, 0xf4, 0x58, 0xd0], 1),             // vaddps %ymm0,%ymm1,%ymm2
-        (&[0xc5, 0xf5, 0xfe, 0xd0], 0),             // vpaddd %ymm0,%ymm1,%ymm2
-        (&[0x62, 0xf1, 0x75, 0x48, 0xfe, 0xd0], 1), // vpaddd %zmm0,%zmm1,%zmm2
-        (&[0x62, 0xf1, 0x74, 0x48, 0x58, 0xd0], 2), // vaddps %zmm0,%zmm1,%zmm2
-        (&[0x62, 0xf1, 0xf5, 0x48, 0xf4, 0xd0], 2), // vpmuludq %zmm0,%zmm1,%zmm2
-        (&[0x62, 0xf1, 0x74, 0x08, 0x58, 0xd0], 0), // vaddps %xmm0,%xmm1,%xmm2 by EVEX
+        (&[0xc5, 0xf4, 0x58, 0xd0], LICENCE_1), // vaddps %ymm0,%ymm1,%ymm2
+        (&[0xc5, 0xf5, 0xfe, 0xd0], LICENCE_NONE), // vpaddd %ymm0,%ymm1,%ymm2
+        (&[0x62, 0xf1, 0x75, 0x48, 0xfe, 0xd0], LICENCE_1), // vpaddd %zmm0,%zmm1,%zmm2
+        (&[0x62, 0xf1, 0x74, 0x48, 0x58, 0xd0], LICENCE_2), // vaddps %zmm0,%zmm1,%zmm2
+        (&[0x62, 0xf1, 0xf5, 0x48, 0xf4, 0xd0], LICENCE_2), // vpmuludq %zmm0,%zmm1,%zmm2
+        (&[0x62, 0xf1, 0x74, 0x08, 0x58, 0xd0], LICENCE_NONE), // vaddps %xmm0,%xmm1,%xmm2 by EVEX
     ];
     for (code, licence) in cases {
-        assert_eq!(avx_licence_of(&decode(code)), licence, "{code:02x?}");
+        assert_eq!(licence_of(&decode(code)), licence, "{code:02x?}");
     }
 }
 
-fn decode(code: &[u8]) -> Insn {
+fn decode(code: &[u8]) -> avx_insn {
     let mut bytes = [0; BYTES];
     bytes[..code.len()].copy_from_slice(code);
-    let insn = avx_decode_insn(&bytes, code.len() as u32);
-    assert_ne!(insn.kind, OTHER, "{code:02x?}");
+    let insn = decode_insn(&bytes, code.len() as u32);
+    assert_ne!(insn.kind, INSN_OTHER, "{code:02x?}");
     insn
 }

@@ -3,12 +3,10 @@
 
 use proptest::prelude::*;
 
-const WORDS: usize = 64;
+use super::native::needs_x86_64_v4;
+use crate::bpf::intf::NOTE_WORDS;
 
-// SAFETY: the signature repeats that of native.c, which build.rs links in.
-unsafe extern "C" {
-    safe fn avx_needs_x86_64_v4(note: &[u32; WORDS], length: u32) -> bool;
-}
+const WORDS: usize = NOTE_WORDS as usize;
 
 const GNU: u32 = u32::from_le_bytes(*b"GNU\0");
 const PROPERTIES: u32 = 5;
@@ -35,7 +33,7 @@ fn note(properties: &[(u32, &[u32])]) -> Vec<u32> {
 fn needs_v4(note: &[u32]) -> bool {
     let mut words = [0; WORDS];
     words[..note.len()].copy_from_slice(note);
-    avx_needs_x86_64_v4(&words, 4 * note.len() as u32)
+    needs_x86_64_v4(&words, 4 * note.len() as u32)
 }
 
 #[test]
@@ -76,9 +74,9 @@ proptest! {
     #[test]
     fn no_note_leads_out_of_itself(words: [u32; WORDS], length: u32, size: u32) {
         let mut note = words;
-        avx_needs_x86_64_v4(&note, length);
+        needs_x86_64_v4(&note, length);
         note[..6].copy_from_slice(&[4, size, PROPERTIES, GNU, FEATURE_1_AND, words[5]]);
-        avx_needs_x86_64_v4(&note, length);
+        needs_x86_64_v4(&note, length);
     }
 
     #[test]

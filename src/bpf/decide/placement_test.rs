@@ -5,36 +5,14 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::native::{is_listed, preference_to_add, preference_to_remove};
 use crate::agent::policy;
-use crate::bpf::intf::{self, avx_policy};
+use crate::bpf::intf::{
+    PLACEMENT_PACK, PLACEMENT_SPREAD, SERVED_NOBODY, avx_candidate, avx_policy,
+};
 
-const PACK: u64 = intf::avx_placement_method_PLACEMENT_PACK as u64;
-const SPREAD: u64 = intf::avx_placement_method_PLACEMENT_SPREAD as u64;
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Candidate {
-    cpu: u32,
-    core_cpus: u32,
-    core_avx: u32,
-    llc_avx: u32,
-    node_avx: u32,
-    confined: bool,
-    in_use: bool,
-    busy: bool,
-}
-
-mod native {
-    use super::{Candidate, avx_policy};
-
-    // SAFETY: the signatures repeat those of native.c, which build.rs links in.
-    unsafe extern "C" {
-        pub safe fn avx_is_listed(policy: &avx_policy, cpu: u32) -> bool;
-        pub safe fn avx_preference_to_add(it: &Candidate, placement: u64) -> u64;
-        pub safe fn avx_preference_to_remove(it: &Candidate, placement: u64) -> u64;
-    }
-}
-use native::*;
+const PACK: u64 = PLACEMENT_PACK as u64;
+const SPREAD: u64 = PLACEMENT_SPREAD as u64;
 
 #[derive(Debug, Clone, Copy)]
 struct Cpu {
@@ -82,9 +60,9 @@ impl Machine {
         self.cpus.iter().filter(|cpu| those(cpu)).count() as u32
     }
 
-    fn candidate(&self, number: usize) -> Candidate {
+    fn candidate(&self, number: usize) -> avx_candidate {
         let cpu = self.cpus[number];
-        Candidate {
+        avx_candidate {
             cpu: number as u32,
             core_cpus: self.count(|other| other.usable && other.core == cpu.core),
             core_avx: self.count(|other| other.is_avx && other.core == cpu.core),
@@ -97,7 +75,7 @@ impl Machine {
     }
 
     /// The best of all of one kind.
-    fn best(&self, is_avx: bool, preference: impl Fn(&Candidate) -> u64) -> Option<usize> {
+    fn best(&self, is_avx: bool, preference: impl Fn(&avx_candidate) -> u64) -> Option<usize> {
         let candidates = (0..self.cpus.len())
             .filter(|&cpu| self.cpus[cpu].usable && self.cpus[cpu].is_avx == is_avx);
         let preferences: BTreeMap<u64, usize> =
@@ -108,13 +86,13 @@ impl Machine {
     }
 
     fn add(&mut self) -> Option<usize> {
-        let cpu = self.best(false, |it| avx_preference_to_add(it, self.placement))?;
+        let cpu = self.best(false, |it| preference_to_add(it, self.placement))?;
         self.cpus[cpu].is_avx = true;
         Some(cpu)
     }
 
     fn remove(&mut self) -> Option<usize> {
-        let cpu = self.best(true, |it| avx_preference_to_remove(it, self.placement))?;
+        let cpu = self.best(true, |it| preference_to_remove(it, self.placement))?;
         self.cpus[cpu].is_avx = false;
         Some(cpu)
     }
@@ -267,8 +245,8 @@ fn whoever_idles_is_taken_first_and_let_go_first() {
 fn what_the_operator_lists_is_listed() {
     let listed = policy::turned(policy::standard(), &["avx-cpu-list=1,63-64,1023".to_owned()]);
     let listed = listed.unwrap();
-    let found: Vec<u32> = (0..2000).filter(|cpu| avx_is_listed(&listed, *cpu)).collect();
+    let found: Vec<u32> = (0..2000).filter(|cpu| is_listed(&listed, *cpu)).collect();
     assert_eq!(found, [1, 63, 64, 1023]);
-    let for_nobody = avx_policy { avx_cores_for: intf::avx_served_SERVED_NOBODY.into(), ..listed };
-    assert!(!(0..2000).any(|cpu| avx_is_listed(&for_nobody, cpu)));
+    let for_nobody = avx_policy { avx_cores_for: SERVED_NOBODY.into(), ..listed };
+    assert!(!(0..2000).any(|cpu| is_listed(&for_nobody, cpu)));
 }

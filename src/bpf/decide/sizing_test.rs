@@ -1,95 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The number of AVX cores, against programs that want them.
 
+use super::native::{fair_cpus, first_need, role_cause, size_avx_set};
 use crate::agent::policy;
-use crate::bpf::intf::{self, avx_policy};
+use crate::bpf::intf::{
+    ROLE_AVX, ROLE_FIRST_NEED, ROLE_FOR_LIST, ROLE_FOR_NUMBER, ROLE_GROWTH, ROLE_SCALAR,
+    ROLE_SHRINKING, SERVED_NOBODY, SIZING_CONTROLLER, SIZING_LIST, SIZING_SHARE, SIZING_STATIC,
+    avx_claim, avx_demand, avx_policy, avx_sizing, avx_waiting,
+};
 
 const MS: u64 = 1_000_000;
 const STEP: u64 = MS / 10;
 const LOOK: u64 = 10 * MS;
 const SECOND: u64 = 1000 * MS;
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-struct Waiting {
-    nr: u64,
-    weight: u64,
-}
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-struct Claim {
-    waiting: Waiting,
-    running: u64,
-}
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-struct Demand {
-    elapsed_ns: u64,
-    total_ns: u64,
-    avx_ns: u64,
-    wait_ns: u64,
-    nr_waits: u64,
-    avx: Waiting,
-    other: Waiting,
-    nr_cpus: u32,
-    granule: u32,
-    nr_nodes: u32,
-    nr_confined: u32,
-}
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-struct Sizing {
-    now: u64,
-    grown_at: u64,
-    needed_at: u64,
-    peak: u64,
-    spare_ns: u64,
-    shrunk_at: u64,
-    patience: u64,
-    learnt_at: u64,
-    total: u64,
-    avx: u64,
-    demand: u64,
-    fair: u64,
-    recent: u64,
-    fair_for: u64,
-    apart_for: u64,
-    weight: u64,
-    nr_avx: u32,
-    for_nodes: u32,
-    by_idle: u32,
-    has_more: u32,
-}
-
-mod native {
-    use super::{Claim, Demand, Sizing, avx_policy};
-
-    // SAFETY: the signatures repeat those of native.c, which build.rs links in.
-    unsafe extern "C" {
-        pub safe fn avx_size_avx_set(
-            sizing: &mut Sizing,
-            policy: &avx_policy,
-            demand: &Demand,
-        ) -> u32;
-        pub safe fn avx_first_need(
-            sizing: &mut Sizing,
-            policy: &avx_policy,
-            demand: &Demand,
-        ) -> u32;
-        pub safe fn avx_fair_cpus(avx: &Claim, other: &Claim, avx_weight: u64, nr_cpus: u64)
-        -> u64;
-        pub safe fn avx_role_cause(
-            policy: &avx_policy,
-            role: u32,
-            nr_avx: u32,
-            granule: u32,
-        ) -> u32;
-    }
-}
-use native::*;
 
 /// A thread that alternates: so much scalar work, then so much with wide vectors.
 #[derive(Debug, Clone, Copy)]
@@ -128,9 +51,9 @@ impl Result {
 /// all else finds a place, unless others wait; but nobody sees more CPUs busy than there are.
 struct Machine {
     policy: avx_policy,
-    sizing: Sizing,
-    shape: Demand,
-    since_look: Demand,
+    sizing: avx_sizing,
+    shape: avx_demand,
+    since_look: avx_demand,
     threads: Vec<Thread>,
     now: u64,
     result: Result,
@@ -138,8 +61,8 @@ struct Machine {
 
 impl Machine {
     fn new(policy: avx_policy, nr_cpus: u32, granule: u32) -> Self {
-        let shape = Demand { nr_cpus, granule, ..Demand::default() };
-        let (sizing, threads) = (Sizing::default(), Vec::new());
+        let shape = avx_demand { nr_cpus, granule, ..avx_demand::default() };
+        let (sizing, threads) = (avx_sizing::default(), Vec::new());
         let (since_look, result) = (shape, Result::default());
         Self { policy, sizing, shape, since_look, threads, now: 0, result }
     }
@@ -153,7 +76,7 @@ impl Machine {
         }
     }
 
-    fn resize(&mut self, size: impl FnOnce(&mut Sizing, &avx_policy, &Demand) -> u32) {
+    fn resize(&mut self, size: impl FnOnce(&mut avx_sizing, &avx_policy, &avx_demand) -> u32) {
         let before = self.sizing.nr_avx;
         let after = size(&mut self.sizing, &self.policy, &self.since_look);
         assert!(after <= self.shape.nr_cpus);
@@ -163,7 +86,7 @@ impl Machine {
 
     fn step(&mut self) {
         if self.threads.iter().any(|thread| thread.is_wide) {
-            self.resize(|sizing, policy, demand| avx_first_need(sizing, policy, demand));
+            self.resize(|sizing, policy, demand| first_need(sizing, policy, demand));
         }
         let mut free = self.sizing.nr_avx;
         let full = (self.since_look.elapsed_ns + STEP) * u64::from(self.shape.nr_cpus);
@@ -203,11 +126,11 @@ impl Machine {
         self.result.avx_cpu_ns += u64::from(self.sizing.nr_avx) * STEP;
         if self.since_look.elapsed_ns == LOOK {
             let nr = self.threads.iter().filter(|thread| thread.waits).count() as u64;
-            self.since_look.avx = Waiting { nr, weight: 100 * nr };
+            self.since_look.avx = avx_waiting { nr, weight: 100 * nr };
             if self.shape.other.nr > 0 {
                 self.since_look.total_ns = full;
             }
-            self.resize(|sizing, policy, demand| avx_size_avx_set(sizing, policy, demand));
+            self.resize(|sizing, policy, demand| size_avx_set(sizing, policy, demand));
             self.since_look = self.shape;
         }
     }
@@ -231,7 +154,7 @@ fn policy_with(change: impl FnOnce(&mut avx_policy)) -> avx_policy {
 
 fn by_share(alpha: u32) -> avx_policy {
     policy_with(|policy| {
-        policy.sizing = intf::avx_sizing_method_SIZING_SHARE.into();
+        policy.sizing = SIZING_SHARE.into();
         policy.share_alpha = alpha.into();
     })
 }
@@ -293,28 +216,28 @@ fn who_gives_back_without_delay_keeps_what_is_needed() {
 #[test]
 fn the_set_does_not_double_after_a_step_by_idle_cpus() {
     let policy = policy::standard();
-    let looks = |busy: u64, avx: u64| Demand {
+    let looks = |busy: u64, avx: u64| avx_demand {
         elapsed_ns: LOOK,
         total_ns: busy * LOOK,
         avx_ns: avx * LOOK,
         wait_ns: 30 * LOOK,
         nr_waits: 1,
-        avx: Waiting { nr: 12, weight: 1200 },
+        avx: avx_waiting { nr: 12, weight: 1200 },
         nr_cpus: 32,
         granule: 2,
-        ..Demand::default()
+        ..avx_demand::default()
     };
     let (now, all) = (SECOND, 32 << 20);
-    let mut sizing = Sizing {
+    let mut sizing = avx_sizing {
         now,
         nr_avx: 4,
         demand: all,
         fair: all,
         recent: all,
         fair_for: 2 * now,
-        ..Sizing::default()
+        ..avx_sizing::default()
     };
-    let mut size = |busy, avx| avx_size_avx_set(&mut sizing, &policy, &looks(busy, avx));
+    let mut size = |busy, avx| size_avx_set(&mut sizing, &policy, &looks(busy, avx));
     // A quarter of 22 idle CPUs, then a quarter of the set, and then as much again.
     assert_eq!([size(10, 4), size(32, 10), size(32, 12)], [10, 12, 24]);
 }
@@ -341,14 +264,14 @@ fn what_was_needed_again_is_given_back_later() {
 /// Of ten AVX cores so many were enough, for so many looks each time: how many are left.
 fn left_of_ten(policy: &avx_policy, enough: &[(u64, u64)]) -> u32 {
     let now = 100 * SECOND;
-    let mut sizing = Sizing { now, needed_at: now, nr_avx: 10, ..Sizing::default() };
+    let mut sizing = avx_sizing { now, needed_at: now, nr_avx: 10, ..avx_sizing::default() };
     for &(enough, looks) in enough {
         let avx_ns = LOOK * enough * policy.shrink_fill / 1024;
         let (elapsed_ns, total_ns) = (LOOK, avx_ns);
-        let shape = Demand { nr_cpus: 40, granule: 1, ..Demand::default() };
-        let demand = Demand { elapsed_ns, total_ns, avx_ns, ..shape };
+        let shape = avx_demand { nr_cpus: 40, granule: 1, ..avx_demand::default() };
+        let demand = avx_demand { elapsed_ns, total_ns, avx_ns, ..shape };
         for _ in 0..looks {
-            avx_size_avx_set(&mut sizing, policy, &demand);
+            size_avx_set(&mut sizing, policy, &demand);
         }
     }
     sizing.nr_avx
@@ -395,11 +318,11 @@ fn nothing_is_kept_for_longer_than_the_policy_says() {
 
 /// AVX tasks and others: so many that wait, what each counts for, and how many run.
 fn fair(avx: (u64, u64, u64), other: (u64, u64, u64), avx_weight: u64, nr_cpus: u64) -> f64 {
-    let claim = |(nr, weight, running)| Claim {
-        waiting: Waiting { nr, weight: nr * weight },
+    let claim = |(nr, weight, running)| avx_claim {
+        waiting: avx_waiting { nr, weight: nr * weight },
         running: running << 20,
     };
-    avx_fair_cpus(&claim(avx), &claim(other), avx_weight, nr_cpus) as f64 / f64::from(1 << 20)
+    fair_cpus(&claim(avx), &claim(other), avx_weight, nr_cpus) as f64 / f64::from(1 << 20)
 }
 
 #[test]
@@ -437,13 +360,13 @@ fn avx_work_has_no_more_than_its_share_while_others_wait() {
     machine.run(2 * SECOND);
     assert_eq!(machine.sizing.nr_avx, 20);
     for (weight, size) in [(100, 8), (300, 4), (1, 20), (10_000, 2)] {
-        machine.shape.other = Waiting { nr: 20, weight: 20 * weight };
+        machine.shape.other = avx_waiting { nr: 20, weight: 20 * weight };
         machine.run(60 * SECOND);
         let later = machine.run(10 * SECOND);
         assert_eq!(machine.sizing.nr_avx, size, "{weight}: {:?}", machine.sizing);
         assert_eq!(later.changes, 0, "{weight}");
     }
-    machine.shape.other = Waiting::default();
+    machine.shape.other = avx_waiting::default();
     machine.run(SECOND);
     assert!(machine.sizing.nr_avx >= 18);
     machine.run(5 * SECOND);
@@ -454,13 +377,13 @@ fn avx_work_has_no_more_than_its_share_while_others_wait() {
 #[test]
 fn a_share_that_wavers_does_not_move_the_set() {
     let mut machine = nothing_but_avx_work();
-    machine.shape.other = Waiting { nr: 25, weight: 2500 };
+    machine.shape.other = avx_waiting { nr: 25, weight: 2500 };
     machine.run(60 * SECOND);
     assert_eq!(machine.sizing.nr_avx, 8);
     let mut shares = Vec::new();
     for n in 0..200 {
         let nr = if n % 20 < 10 { 22 } else { 28 };
-        machine.shape.other = Waiting { nr, weight: 100 * nr };
+        machine.shape.other = avx_waiting { nr, weight: 100 * nr };
         assert_eq!(machine.run(SECOND).changes, 0);
         shares.push(machine.sizing.fair);
     }
@@ -478,7 +401,7 @@ fn beside_a_server(machine: &mut Machine, tenths: u64, at_least: u64) -> u32 {
         let longer = if n % 97 < 29 { 6 } else { 0 };
         let rush = if n % 41 < 4 { 30 } else { 0 };
         let nr = at_least + moment + longer + rush;
-        machine.shape.other = Waiting { nr, weight: 100 * nr };
+        machine.shape.other = avx_waiting { nr, weight: 100 * nr };
         changes += machine.run(100 * MS).changes;
     }
     changes
@@ -519,19 +442,19 @@ fn the_set_follows_its_share_by_three_quarters_of_a_core() {
         let fair = (fair * f64::from(1 << 20)) as u64;
         let (recent, fair_for, demand) = (fair, now, 20 << 20);
         let mut sizing =
-            Sizing { now, nr_avx, fair, recent, fair_for, demand, ..Sizing::default() };
+            avx_sizing { now, nr_avx, fair, recent, fair_for, demand, ..avx_sizing::default() };
         // Everybody wants to run, for so short a time that no average moves.
         let (elapsed_ns, all) = (1000, 20 * 1000);
-        let demand = Demand {
+        let demand = avx_demand {
             elapsed_ns,
             total_ns: all,
             avx_ns: all,
             wait_ns: all,
             nr_cpus: 20,
             granule,
-            ..Demand::default()
+            ..avx_demand::default()
         };
-        avx_size_avx_set(&mut sizing, &policy::standard(), &demand)
+        size_avx_set(&mut sizing, &policy::standard(), &demand)
     };
     assert_eq!([size(12, 2, 10.6), size(12, 2, 10.4)], [12, 10]);
     assert_eq!([size(12, 2, 13.4), size(12, 2, 13.6)], [12, 14]);
@@ -544,7 +467,7 @@ fn the_set_follows_its_share_by_three_quarters_of_a_core() {
 fn the_first_avx_cores_are_no_more_than_a_share_of_a_full_machine() {
     for (nr_cpus, others, threads, share) in [(20, 18, 20, 8), (512, 500, 200, 88)] {
         let mut machine = Machine::new(policy::standard(), nr_cpus, 2);
-        machine.shape.other = Waiting { nr: others, weight: 100 * others };
+        machine.shape.other = avx_waiting { nr: others, weight: 100 * others };
         machine.run(SECOND);
         machine.threads(threads, STEP, SECOND);
         let largest = machine.run(SECOND).largest;
@@ -557,25 +480,25 @@ fn the_first_avx_cores_are_no_more_than_a_share_of_a_full_machine() {
 /// What AVX work may have on average, after `looks` that are so long, at 20 CPUs of which it uses 8
 /// and others 12, while 12 of its tasks and `others` of theirs wait.
 fn share_after(
-    sizing: &mut Sizing,
+    sizing: &mut avx_sizing,
     policy: &avx_policy,
     (looks, look): (u64, u64),
     others: u64,
 ) -> f64 {
-    let demand = Demand {
+    let demand = avx_demand {
         elapsed_ns: look,
         total_ns: 20 * look,
         avx_ns: 8 * look,
         wait_ns: 12 * look,
         nr_waits: 1,
-        avx: Waiting { nr: 12, weight: 1200 },
-        other: Waiting { nr: others, weight: 100 * others },
+        avx: avx_waiting { nr: 12, weight: 1200 },
+        other: avx_waiting { nr: others, weight: 100 * others },
         nr_cpus: 20,
         granule: 2,
-        ..Demand::default()
+        ..avx_demand::default()
     };
     for _ in 0..looks {
-        avx_size_avx_set(sizing, policy, &demand);
+        size_avx_set(sizing, policy, &demand);
     }
     sizing.fair as f64 / f64::from(1 << 20)
 }
@@ -584,19 +507,19 @@ fn share_after(
 #[test]
 fn avx_work_has_more_than_its_share_where_only_others_wait() {
     let has_more = |policy: &avx_policy, avx, others| {
-        let mut sizing = Sizing { nr_avx: 8, has_more: 1, ..Sizing::default() };
-        let demand = Demand {
+        let mut sizing = avx_sizing { nr_avx: 8, has_more: 1, ..avx_sizing::default() };
+        let demand = avx_demand {
             elapsed_ns: LOOK,
             total_ns: 20 * LOOK,
             avx_ns: 8 * LOOK,
-            avx: Waiting { nr: avx, weight: 100 * avx },
-            other: Waiting { nr: others, weight: 100 * others },
+            avx: avx_waiting { nr: avx, weight: 100 * avx },
+            other: avx_waiting { nr: others, weight: 100 * others },
             nr_cpus: 20,
             granule: 2,
-            ..Demand::default()
+            ..avx_demand::default()
         };
         for _ in 0..50 {
-            avx_size_avx_set(&mut sizing, policy, &demand);
+            size_avx_set(&mut sizing, policy, &demand);
         }
         sizing.has_more
     };
@@ -606,7 +529,7 @@ fn avx_work_has_more_than_its_share_where_only_others_wait() {
         assert_eq!(has_more(&standard, avx, others), expected, "{avx} {others}");
     }
     // How many there are is for the operator to know, and what for.
-    let fixed = policy_with(|policy| policy.sizing = intf::avx_sizing_method_SIZING_STATIC.into());
+    let fixed = policy_with(|policy| policy.sizing = SIZING_STATIC.into());
     assert_eq!(has_more(&fixed, 0, 3), 0);
 }
 
@@ -614,7 +537,7 @@ fn avx_work_has_more_than_its_share_where_only_others_wait() {
 #[test]
 fn how_it_began_does_not_count_for_long() {
     let policy = policy::standard();
-    let mut sizing = Sizing { nr_avx: 8, ..Sizing::default() };
+    let mut sizing = avx_sizing { nr_avx: 8, ..avx_sizing::default() };
     let mut share = |looks, others| share_after(&mut sizing, &policy, (looks, LOOK), others);
     // 20 of 60, and then of 52, on 20 CPUs.
     let (first, then) = (share(50, 28), share(150, 20));
@@ -627,7 +550,7 @@ fn how_it_began_does_not_count_for_long() {
 fn a_share_is_followed_the_sooner_the_farther_it_is() {
     let policy = policy::standard();
     let after = |looks, others| {
-        let mut sizing = Sizing { nr_avx: 8, ..Sizing::default() };
+        let mut sizing = avx_sizing { nr_avx: 8, ..avx_sizing::default() };
         let before = share_after(&mut sizing, &policy, (6000, LOOK), 8);
         assert!((before - 10.0).abs() < 0.01, "{before}");
         share_after(&mut sizing, &policy, (looks, LOOK), others)
@@ -642,7 +565,7 @@ fn who_comes_has_a_share_within_a_second() {
     let mut machine = nothing_but_avx_work();
     machine.run(60 * SECOND);
     assert_eq!(machine.sizing.nr_avx, 20);
-    machine.shape.other = Waiting { nr: 40, weight: 4000 };
+    machine.shape.other = avx_waiting { nr: 40, weight: 4000 };
     machine.run(900 * MS);
     assert!(machine.sizing.nr_avx <= 8, "{:?}", machine.sizing);
 }
@@ -651,10 +574,10 @@ fn who_comes_has_a_share_within_a_second() {
 #[test]
 fn what_others_leave_is_taken_at_once_and_kept() {
     let mut machine = nothing_but_avx_work();
-    machine.shape.other = Waiting { nr: 40, weight: 4000 };
+    machine.shape.other = avx_waiting { nr: 40, weight: 4000 };
     machine.run(60 * SECOND);
     let patience = machine.sizing.patience;
-    machine.shape.other = Waiting::default();
+    machine.shape.other = avx_waiting::default();
     let mut before = machine.sizing.nr_avx;
     for look in 0..500 {
         machine.run(LOOK);
@@ -672,7 +595,7 @@ fn who_comes_does_not_wait_for_patience() {
     machine.run(SECOND);
     machine.sizing.patience = 30 * SECOND;
     machine.sizing.learnt_at = machine.sizing.now;
-    machine.shape.other = Waiting { nr: 40, weight: 4000 };
+    machine.shape.other = avx_waiting { nr: 40, weight: 4000 };
     machine.run(2 * SECOND);
     assert!(machine.sizing.nr_avx <= 8, "{:?}", machine.sizing);
     assert!(machine.sizing.patience >= 15 * SECOND, "{:?}", machine.sizing);
@@ -684,10 +607,10 @@ fn what_others_have_for_a_while_is_no_regret() {
     machine.run(2 * SECOND);
     let patience = machine.sizing.patience;
     for _ in 0..8 {
-        machine.shape.other = Waiting { nr: 40, weight: 4000 };
+        machine.shape.other = avx_waiting { nr: 40, weight: 4000 };
         machine.run(1500 * MS);
         assert!(machine.sizing.nr_avx <= 8, "{:?}", machine.sizing);
-        machine.shape.other = Waiting::default();
+        machine.shape.other = avx_waiting::default();
         machine.run(SECOND);
         assert_eq!((machine.sizing.nr_avx, machine.sizing.patience), (20, patience));
     }
@@ -698,7 +621,7 @@ fn what_others_have_for_a_while_is_no_regret() {
 fn a_share_is_followed_over_any_window() {
     for (window_ns, look) in [(50 * MS, LOOK), (SECOND, LOOK), (50 * MS, MS)] {
         let policy = policy_with(|policy| policy.window_ns = window_ns);
-        let mut sizing = Sizing { nr_avx: 8, ..Sizing::default() };
+        let mut sizing = avx_sizing { nr_avx: 8, ..avx_sizing::default() };
         let mut share = |seconds, others| {
             let looks = seconds * SECOND / look;
             share_after(&mut sizing, &policy, (looks, look), others)
@@ -861,7 +784,7 @@ fn cores_that_avx_work_has_to_itself_are_not_given_back() {
 fn whoever_needs_less_is_given_no_more() {
     let policy = policy_with(|policy| policy.shrink_fill = 900);
     let busy = |cpus: u64| cpus << 20;
-    let mut sizing = Sizing {
+    let mut sizing = avx_sizing {
         now: 100 * SECOND,
         nr_avx: 8,
         peak: busy(5),
@@ -871,28 +794,24 @@ fn whoever_needs_less_is_given_no_more() {
         fair: busy(20),
         recent: busy(20),
         fair_for: 100 * SECOND,
-        ..Sizing::default()
+        ..avx_sizing::default()
     };
-    let demand = Demand {
+    let demand = avx_demand {
         elapsed_ns: LOOK,
         total_ns: 6 * LOOK,
         avx_ns: LOOK,
         nr_cpus: 20,
         granule: 2,
-        ..Demand::default()
+        ..avx_demand::default()
     };
-    assert_eq!(avx_size_avx_set(&mut sizing, &policy, &demand), 8);
+    assert_eq!(size_avx_set(&mut sizing, &policy, &demand), 8);
     assert_eq!(sizing.spare_ns, 0, "it was not decided");
 }
 
 #[test]
 fn where_nobody_is_served_there_are_no_avx_cores() {
-    for sizing in [
-        intf::avx_sizing_method_SIZING_STATIC,
-        intf::avx_sizing_method_SIZING_SHARE,
-        intf::avx_sizing_method_SIZING_CONTROLLER,
-    ] {
-        let nobody = intf::avx_served_SERVED_NOBODY.into();
+    for sizing in [SIZING_STATIC, SIZING_SHARE, SIZING_CONTROLLER] {
+        let nobody = SERVED_NOBODY.into();
         let policy = policy_with(|it| (it.sizing, it.avx_cores_for) = (sizing.into(), nobody));
         let mut machine = Machine::new(policy, 40, 1);
         machine.threads(40, STEP, STEP);
@@ -904,7 +823,7 @@ fn where_nobody_is_served_there_are_no_avx_cores() {
 #[test]
 fn a_fixed_number_stays_that() {
     let policy = policy_with(|policy| {
-        policy.sizing = intf::avx_sizing_method_SIZING_STATIC.into();
+        policy.sizing = SIZING_STATIC.into();
         policy.avx_cpus = 3;
     });
     let mut machine = Machine::new(policy, 2, 1);
@@ -920,24 +839,24 @@ fn a_fixed_number_stays_that() {
 #[test]
 fn the_published_method_gives_the_share_of_the_time() {
     let policy = by_share(1);
-    let demand = Demand {
+    let demand = avx_demand {
         elapsed_ns: LOOK,
         total_ns: 10 * LOOK,
         avx_ns: LOOK,
         nr_cpus: 40,
         granule: 1,
-        ..Demand::default()
+        ..avx_demand::default()
     };
-    let mut sizing = Sizing::default();
+    let mut sizing = avx_sizing::default();
     for _ in 0..20_000 {
-        avx_size_avx_set(&mut sizing, &policy, &demand);
+        size_avx_set(&mut sizing, &policy, &demand);
     }
     assert_eq!(sizing.nr_avx, 4);
     assert_eq!(
-        avx_size_avx_set(
-            &mut Sizing::default(),
+        size_avx_set(
+            &mut avx_sizing::default(),
             &policy,
-            &Demand { total_ns: 0, avx_ns: 0, ..demand }
+            &avx_demand { total_ns: 0, avx_ns: 0, ..demand }
         ),
         0
     );
@@ -957,21 +876,20 @@ fn whole_cores_are_taken_and_no_more_cpus_than_there_are() {
 
 #[test]
 fn each_change_of_a_role_has_its_reason() {
-    let (avx, scalar) = (intf::avx_role_ROLE_AVX, intf::avx_role_ROLE_SCALAR);
+    let (avx, scalar) = (ROLE_AVX, ROLE_SCALAR);
     let by = |sizing: u32| avx_policy { sizing: sizing.into(), ..policy::standard() };
-    let list = by(intf::avx_sizing_method_SIZING_LIST);
-    let number = by(intf::avx_sizing_method_SIZING_STATIC);
-    assert_eq!(avx_role_cause(&list, avx, 0, 2), intf::avx_role_cause_ROLE_FOR_LIST);
-    assert_eq!(avx_role_cause(&number, scalar, 3, 2), intf::avx_role_cause_ROLE_FOR_NUMBER);
-    for sizing in [intf::avx_sizing_method_SIZING_SHARE, intf::avx_sizing_method_SIZING_CONTROLLER]
-    {
-        let cause = |role, nr_avx| avx_role_cause(&by(sizing), role, nr_avx, 2);
+    let list = by(SIZING_LIST);
+    let number = by(SIZING_STATIC);
+    assert_eq!(role_cause(&list, avx, 0, 2), ROLE_FOR_LIST);
+    assert_eq!(role_cause(&number, scalar, 3, 2), ROLE_FOR_NUMBER);
+    for sizing in [SIZING_SHARE, SIZING_CONTROLLER] {
+        let cause = |role, nr_avx| role_cause(&by(sizing), role, nr_avx, 2);
         assert_eq!(
             [cause(avx, 0), cause(avx, 1)],
-            [intf::avx_role_cause_ROLE_FIRST_NEED; 2],
+            [ROLE_FIRST_NEED; 2],
             "both CPUs of the first core"
         );
-        assert_eq!(cause(avx, 2), intf::avx_role_cause_ROLE_GROWTH);
-        assert_eq!(cause(scalar, 1), intf::avx_role_cause_ROLE_SHRINKING);
+        assert_eq!(cause(avx, 2), ROLE_GROWTH);
+        assert_eq!(cause(scalar, 1), ROLE_SHRINKING);
     }
 }

@@ -3,52 +3,19 @@
 
 use std::cell::UnsafeCell;
 use std::hint::spin_loop;
+use std::mem::transmute;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
-use super::class_test::Worth;
+use super::native::{is_left_alone, judge_worth, spared_asleep, weigh_phase, weigh_wait};
 use crate::agent::policy;
-use crate::bpf::intf::avx_policy;
+use crate::bpf::intf::{JUDGED_ANEW, JUDGED_AS_BEFORE, JUDGED_TOO_DEAR, avx_policy, avx_worth};
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
 const SECOND: u64 = 1000 * MS;
 const LONGEST_PAUSE: u64 = 64 * SECOND;
-
-mod native {
-    use super::{Worth, avx_policy};
-
-    // SAFETY: the signatures repeat those of native.c, which build.rs links in.
-    unsafe extern "C" {
-        pub safe fn avx_weigh_phase(
-            worth: &mut Worth,
-            policy: &avx_policy,
-            since_last_ns: u64,
-            moves: bool,
-        );
-        pub safe fn avx_weigh_wait(
-            worth: &mut Worth,
-            policy: &avx_policy,
-            wait_ns: u64,
-            spared_ns: u64,
-        );
-        pub safe fn avx_spared_asleep(
-            policy: &avx_policy,
-            slept_ns: u64,
-            others_share: u64,
-            core_cpus: u32,
-        ) -> u64;
-        pub fn avx_judge_worth(worth: *mut Worth, policy: &avx_policy, now: u64) -> u32;
-        pub safe fn avx_is_left_alone(worth: &Worth, now: u64) -> bool;
-    }
-}
-use native::*;
-
-fn judge(worth: &mut Worth, policy: &avx_policy, now: u64) -> u32 {
-    // SAFETY: nobody else has it meanwhile.
-    unsafe { avx_judge_worth(worth, policy, now) }
-}
 
 /// A program that has a phase each `period`, of which it spends `gap` without wide vectors.
 #[derive(Clone, Copy)]
@@ -61,16 +28,16 @@ struct Program {
 
 /// What part of the time it was left alone, and how often that was decided.
 fn run(policy: &avx_policy, program: Program, ns: u64) -> (f64, u64) {
-    let mut worth = Worth::default();
+    let mut worth = avx_worth::default();
     let (mut alone, mut decisions) = (0, 0);
     for now in (SECOND..SECOND + ns).step_by(program.period as usize) {
-        let was_alone = avx_is_left_alone(&worth, now);
+        let was_alone = is_left_alone(&worth, now);
         if !was_alone {
-            avx_weigh_phase(&mut worth, policy, program.gap, true);
-            avx_weigh_wait(&mut worth, policy, program.waits, 0);
+            weigh_phase(&mut worth, policy, program.gap, true);
+            weigh_wait(&mut worth, policy, program.waits, 0);
         }
-        judge(&mut worth, policy, now);
-        let is_alone = avx_is_left_alone(&worth, now);
+        judge_worth(&mut worth, policy, now);
+        let is_alone = is_left_alone(&worth, now);
         alone += if is_alone { program.period } else { 0 };
         decisions += u64::from(is_alone && !was_alone);
     }
@@ -108,10 +75,10 @@ fn where_nothing_is_lost_nothing_is_decided() {
 #[test]
 fn what_is_lost_is_compared_with_the_time_that_it_took() {
     let policy = policy::on_cpu(&policy::standard(), 256);
-    let mut worth = Worth::default();
+    let mut worth = avx_worth::default();
     for now in (SECOND..60 * SECOND).step_by(50 * MS as usize) {
-        avx_weigh_wait(&mut worth, &policy, 50 * MS / 512, 0);
-        assert_eq!(judge(&mut worth, &policy, now), AS_BEFORE, "at {now}");
+        weigh_wait(&mut worth, &policy, 50 * MS / 512, 0);
+        assert_eq!(judge_worth(&mut worth, &policy, now), JUDGED_AS_BEFORE, "at {now}");
     }
 }
 
@@ -120,14 +87,14 @@ fn what_is_lost_is_compared_with_the_time_that_it_took() {
 fn a_bad_second_or_two_are_not_enough() {
     let policy = policy::on_cpu(&policy::standard(), 256);
     for (bad_seconds, is_alone) in [(1, false), (2, false), (8, true)] {
-        let mut worth = Worth::default();
+        let mut worth = avx_worth::default();
         for now in (SECOND..20 * SECOND).step_by(2 * MS as usize) {
             let is_bad = (10..10 + bad_seconds).contains(&(now / SECOND));
-            avx_weigh_phase(&mut worth, &policy, SERVER.gap, false);
+            weigh_phase(&mut worth, &policy, SERVER.gap, false);
             let earned = 670 * US / 4;
-            avx_weigh_wait(&mut worth, &policy, if is_bad { 2 * earned } else { earned / 4 }, 0);
-            judge(&mut worth, &policy, now);
-            if avx_is_left_alone(&worth, now) {
+            weigh_wait(&mut worth, &policy, if is_bad { 2 * earned } else { earned / 4 }, 0);
+            judge_worth(&mut worth, &policy, now);
+            if is_left_alone(&worth, now) {
                 break;
             }
         }
@@ -141,9 +108,9 @@ fn it_can_be_switched_off_at_once() {
     let off = avx_policy { only_where_it_pays: 0, ..on };
     assert_eq!(run(&off, THROUGH_AND_THROUGH, 100 * SECOND), (0.0, 0));
 
-    let mut worth = Worth { alone_until: 9 * SECOND, ..Worth::default() };
-    judge(&mut worth, &off, SECOND);
-    assert!(!avx_is_left_alone(&worth, SECOND));
+    let mut worth = avx_worth { alone_until: 9 * SECOND, ..avx_worth::default() };
+    judge_worth(&mut worth, &off, SECOND);
+    assert!(!is_left_alone(&worth, SECOND));
 }
 
 /// A program that has AVX cores whole, and no phases: it pays for itself while others run
@@ -152,12 +119,12 @@ fn it_can_be_switched_off_at_once() {
 fn whoever_takes_turns_with_others_stays() {
     let policy = policy::on_cpu(&policy::standard(), 256);
     for (spared, is_alone) in [(0, true), (670 * US, false)] {
-        let mut worth = Worth::default();
+        let mut worth = avx_worth::default();
         for now in (SECOND..3 * SECOND).step_by(3 * MS as usize) {
-            avx_weigh_wait(&mut worth, &policy, 50 * US, spared);
-            judge(&mut worth, &policy, now);
+            weigh_wait(&mut worth, &policy, 50 * US, spared);
+            judge_worth(&mut worth, &policy, now);
         }
-        assert_eq!(avx_is_left_alone(&worth, 3 * SECOND), is_alone, "{spared}");
+        assert_eq!(is_left_alone(&worth, 3 * SECOND), is_alone, "{spared}");
     }
 }
 
@@ -165,7 +132,7 @@ fn whoever_takes_turns_with_others_stays() {
 #[test]
 fn who_sleeps_spares_others_if_there_are_any() {
     let policy = policy::on_cpu(&policy::standard(), 256);
-    let spared = |slept, share, cpus| avx_spared_asleep(&policy, slept, share, cpus) / US;
+    let spared = |slept, share, cpus| spared_asleep(&policy, slept, share, cpus) / US;
     assert_eq!(spared(10 * MS, 1024, 1), 670);
     assert_eq!(spared(10 * MS, 256, 2), 335);
     assert_eq!(spared(100 * US, 1024, 2), 200);
@@ -176,14 +143,14 @@ fn who_sleeps_spares_others_if_there_are_any() {
 #[test]
 fn changed_ways_are_found_out() {
     let policy = policy::on_cpu(&policy::standard(), 256);
-    let mut worth = Worth { window_at: SECOND, spent_ns: SECOND, ..Worth::default() };
-    judge(&mut worth, &policy, 2 * SECOND);
-    assert!(avx_is_left_alone(&worth, 3 * SECOND) && !avx_is_left_alone(&worth, 4 * SECOND));
+    let mut worth = avx_worth { window_at: SECOND, spent_ns: SECOND, ..avx_worth::default() };
+    judge_worth(&mut worth, &policy, 2 * SECOND);
+    assert!(is_left_alone(&worth, 3 * SECOND) && !is_left_alone(&worth, 4 * SECOND));
 
     for now in (4 * SECOND..10 * SECOND).step_by(2 * MS as usize) {
-        avx_weigh_phase(&mut worth, &policy, SERVER.gap, true);
-        judge(&mut worth, &policy, now);
-        assert!(!avx_is_left_alone(&worth, now), "at {now}");
+        weigh_phase(&mut worth, &policy, SERVER.gap, true);
+        judge_worth(&mut worth, &policy, now);
+        assert!(!is_left_alone(&worth, now), "at {now}");
     }
     assert_eq!(worth.pause_ns, 0);
 }
@@ -197,12 +164,12 @@ fn who_still_costs_twice_what_it_earns_is_soon_left_alone() {
         (2 * SECOND, 250 * US, 2200 * MS),
         (0, 400 * US, 2200 * MS),
     ] {
-        let mut worth = Worth { alone_until: SECOND, pause_ns, ..Worth::default() };
+        let mut worth = avx_worth { alone_until: SECOND, pause_ns, ..avx_worth::default() };
         let is_alone = |now: &u64| {
-            avx_weigh_phase(&mut worth, &policy, SERVER.gap, true);
-            avx_weigh_wait(&mut worth, &policy, waits, 0);
-            judge(&mut worth, &policy, *now);
-            avx_is_left_alone(&worth, *now)
+            weigh_phase(&mut worth, &policy, SERVER.gap, true);
+            weigh_wait(&mut worth, &policy, waits, 0);
+            judge_worth(&mut worth, &policy, *now);
+            is_left_alone(&worth, *now)
         };
         let found = (SECOND..4 * SECOND).step_by(5 * MS as usize).find(is_alone);
         assert_eq!(found, Some(until), "{pause_ns} {waits}");
@@ -214,50 +181,49 @@ fn who_still_costs_twice_what_it_earns_is_soon_left_alone() {
 fn what_it_takes_to_get_there_is_not_the_price() {
     let policy = policy::on_cpu(&policy::standard(), 256);
     for (until, is_alone) in [(100 * MS, false), (900 * MS, true)] {
-        let mut worth = Worth::default();
+        let mut worth = avx_worth::default();
         for now in (SECOND..3 * SECOND).step_by(10 * MS as usize) {
             let wait = if now < SECOND + until { 9 * MS } else { 0 };
-            avx_weigh_wait(&mut worth, &policy, wait, 0);
-            judge(&mut worth, &policy, now);
+            weigh_wait(&mut worth, &policy, wait, 0);
+            judge_worth(&mut worth, &policy, now);
         }
-        assert_eq!(avx_is_left_alone(&worth, 3 * SECOND), is_alone, "{until}");
+        assert_eq!(is_left_alone(&worth, 3 * SECOND), is_alone, "{until}");
     }
 }
-
-const AS_BEFORE: u32 = 0;
-const TOO_DEAR: u32 = 1;
-const ANEW: u32 = 2;
 
 /// Each decision is told once: what was decided before is none.
 #[test]
 fn a_pause_begins_once_and_ends_once() {
     let policy = policy::on_cpu(&policy::standard(), 256);
-    let mut worth = Worth { window_at: SECOND, spent_ns: SECOND, ..Worth::default() };
+    let mut worth = avx_worth { window_at: SECOND, spent_ns: SECOND, ..avx_worth::default() };
     let mut judged: Vec<u32> = Vec::new();
     for now in (2 * SECOND..5 * SECOND).step_by(100 * MS as usize) {
-        judged.push(judge(&mut worth, &policy, now));
+        judged.push(judge_worth(&mut worth, &policy, now));
     }
-    judged.retain(|it| *it != AS_BEFORE);
-    assert_eq!(judged, [TOO_DEAR, ANEW]);
+    judged.retain(|it| *it != JUDGED_AS_BEFORE);
+    assert_eq!(judged, [JUDGED_TOO_DEAR, JUDGED_ANEW]);
 
     // The first look at a program ends no pause, nor does one after it has slept.
-    let mut worth = Worth::default();
-    let judged = [SECOND, 2 * SECOND, 9 * SECOND].map(|now| judge(&mut worth, &policy, now));
-    assert_eq!(judged, [AS_BEFORE; 3]);
+    let mut worth = avx_worth::default();
+    let judged = [SECOND, 2 * SECOND, 9 * SECOND].map(|now| judge_worth(&mut worth, &policy, now));
+    assert_eq!(judged, [JUDGED_AS_BEFORE; 3]);
 
     let off = avx_policy { only_where_it_pays: 0, ..policy };
-    let mut worth = Worth { alone_until: 9 * SECOND, ..Worth::default() };
-    let judged = [0, 1].map(|n| judge(&mut worth, &off, SECOND + n));
-    assert_eq!(judged, [ANEW, AS_BEFORE]);
+    let mut worth = avx_worth { alone_until: 9 * SECOND, ..avx_worth::default() };
+    let judged = [0, 1].map(|n| judge_worth(&mut worth, &off, SECOND + n));
+    assert_eq!(judged, [JUDGED_ANEW, JUDGED_AS_BEFORE]);
 }
 
 /// Two threads of a program are looked at by one tick, each time on two CPUs.
 #[test]
 fn a_program_is_judged_by_one_of_its_threads() {
-    struct Shared(UnsafeCell<Worth>);
+    struct Shared(UnsafeCell<avx_worth>);
     // SAFETY: only functions get at it that expect others to do so.
     unsafe impl Sync for Shared {}
 
+    // SAFETY: C takes a reference for what it is to others, a pointer.
+    let judge: unsafe extern "C" fn(*mut avx_worth, *const avx_policy, u64) -> u32 =
+        unsafe { transmute(judge_worth as extern "C" fn(&mut avx_worth, &avx_policy, u64) -> u32) };
     let policy = policy::on_cpu(&policy::standard(), 256);
     let (shared, arrived, begun) =
         (Shared(UnsafeCell::default()), AtomicU64::new(0), AtomicU64::new(0));
@@ -271,11 +237,13 @@ fn a_program_is_judged_by_one_of_its_threads() {
             }
         } else {
             // SAFETY: the other thread waits for this one.
-            unsafe { *worth = Worth { window_at: SECOND, spent_ns: SECOND, ..Worth::default() } };
+            unsafe {
+                *worth = avx_worth { window_at: SECOND, spent_ns: SECOND, ..avx_worth::default() }
+            };
             begun.store(n, SeqCst);
         }
         // SAFETY: see above.
-        u64::from(unsafe { avx_judge_worth(worth, policy, 2 * SECOND) } == TOO_DEAR)
+        u64::from(unsafe { judge(worth, policy, 2 * SECOND) } == JUDGED_TOO_DEAR)
     };
     const ROUNDS: u64 = 2_000;
     let rounds = || (1..=ROUNDS).map(round).sum::<u64>();

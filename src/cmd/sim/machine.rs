@@ -7,8 +7,7 @@ use clap::{Args, ValueEnum};
 use crate::agent::policy;
 use crate::agent::preflight::{self, Tier, tier};
 use crate::bpf::intf::{
-    avx_clock_counters, avx_clock_counters_APERF_AND_MPERF, avx_clock_counters_CYCLES_BY_LICENCE,
-    avx_clock_counters_NO_CLOCK_COUNTERS, avx_policy,
+    APERF_AND_MPERF, CYCLES_BY_LICENCE, NO_CLOCK_COUNTERS, avx_clock_counters, avx_policy,
 };
 use crate::sim::comparison::Shape;
 use crate::sim::engine::COSTS;
@@ -44,9 +43,9 @@ impl Counters {
 
     fn kind(self) -> avx_clock_counters {
         match self {
-            Self::None => avx_clock_counters_NO_CLOCK_COUNTERS,
-            Self::Licences => avx_clock_counters_CYCLES_BY_LICENCE,
-            Self::Clocks => avx_clock_counters_APERF_AND_MPERF,
+            Self::None => NO_CLOCK_COUNTERS,
+            Self::Licences => CYCLES_BY_LICENCE,
+            Self::Clocks => APERF_AND_MPERF,
         }
     }
 }
@@ -236,11 +235,7 @@ mod tests {
             }
         }
         for model in ["i9-7940x", "xeon-w-2104", "gold-5120", "gold-6130"] {
-            assert_eq!(
-                with(model, Counters::Licences).unwrap(),
-                avx_clock_counters_CYCLES_BY_LICENCE,
-                "{model}"
-            );
+            assert_eq!(with(model, Counters::Licences).unwrap(), CYCLES_BY_LICENCE, "{model}");
         }
         for model in ["ice-lake", "sapphire-rapids", "zen4"] {
             let error = with(model, Counters::Licences).unwrap_err().to_string();
