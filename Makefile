@@ -28,7 +28,7 @@ C_SOURCES := $(wildcard src/bpf/*.[ch] src/bpf/decide/*.h tests/suite/*.c tests/
 	tests/vm/oracle/*.cc tests/vm/oracle/selftest_module/*.c \
 	tests/hiding/*.[ch] tests/hiding/module/*.c tests/avx/*.[ch] tests/avx/counters_module/*.c \
 	tests/calls/*.c contrib/hints/*.h \
-	src/sim/*.[ch] src/sim/shim/scx/*.h)
+	src/sim/kernel/*.[ch] src/sim/kernel/shim/scx/*.h)
 SHELL_SCRIPTS := .ci/run build/clang build/install-dependencies tests/suite/lib.sh \
 	tests/suite/systemd.sh tests/hiding/lib.sh tests/hiding/raid.sh tests/vm/init
 

@@ -37,8 +37,8 @@ fn simulator(clang: &Path) {
     }
     build
         .compiler(clang)
-        .files(files.map(|name| format!("src/sim/{name}.c")))
-        .include("src/sim/shim")
+        .files(files.map(|name| format!("src/sim/kernel/{name}.c")))
+        .include("src/sim/kernel/shim")
         .flag("-Wall")
         .flag("-Wextra")
         // What is said twice is said for the kernel's sake, and what is unused is for BPF.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use bindgen::{Builder, CodegenConfig};
 
 const DECISIONS: &str = "src/bpf/decide/decisions.h";
-const SIMULATED_KERNEL: &str = "src/sim/internal.h";
+const SIMULATED_KERNEL: &str = "src/sim/kernel/internal.h";
 
 fn bindings(header: &str) -> Builder {
     bindgen::builder()

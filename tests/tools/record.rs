@@ -18,7 +18,11 @@ pub struct Arguments {
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     requests: u32,
     /// Where the workload is written
-    #[arg(long, default_value = "src/sim/workloads/nginx-recorded.toml", value_name = "FILE")]
+    #[arg(
+        long,
+        default_value = "src/sim/workload/shipped/nginx-recorded.toml",
+        value_name = "FILE"
+    )]
     output: PathBuf,
 }
 

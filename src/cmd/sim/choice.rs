@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::sim::workload::Workload;
+use crate::sim::Workload;
 use crate::sim::workload_file;
 
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_workload_has_a_name_or_is_in_a_file() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/sim/workloads/tenants.toml");
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/sim/workload/shipped/tenants.toml");
         assert_eq!(chosen("sim x264").unwrap(), "x264");
         assert_eq!(chosen(&format!("sim --workload={file}")).unwrap(), file);
         for wrong in ["sim", "sim nope", "sim --workload=/nope.toml", "sim x264 --workload=x.toml"]

@@ -7,10 +7,10 @@ use anyhow::Result;
 
 use crate::agent::policy::named::NAMED;
 use crate::cmd::print;
+use crate::sim::Workload;
 use crate::sim::model::Model;
 use crate::sim::parameters;
 use crate::sim::variant::Variant;
-use crate::sim::workload::Workload;
 
 pub fn run() -> Result<()> {
     let mut text = "Workloads:\n".to_owned();

@@ -9,14 +9,14 @@ use crate::agent::preflight::{self, Tier, tier};
 use crate::bpf::intf::{
     APERF_AND_MPERF, CYCLES_BY_LICENCE, NO_CLOCK_COUNTERS, avx_clock_counters, avx_policy,
 };
+use crate::sim::COSTS;
+use crate::sim::CPUS_MAX;
+use crate::sim::Topology;
+use crate::sim::Workload;
 use crate::sim::comparison::Shape;
-use crate::sim::engine::COSTS;
-use crate::sim::experiment::{self, Setup};
-use crate::sim::kernel::CPUS_MAX;
-use crate::sim::machine::Topology;
 use crate::sim::model::Model;
 use crate::sim::parameters;
-use crate::sim::workload::Workload;
+use crate::sim::{Setup, experiment};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
 pub enum Counters {

@@ -18,12 +18,12 @@ use serde::Serialize;
 use self::machine::Machine;
 use super::{print, print_json};
 use crate::agent::policy;
+use crate::sim::Workload;
 use crate::sim::comparison::measure_by_first;
-use crate::sim::experiment::{self, Setup};
 use crate::sim::model::guessed_clocks;
 use crate::sim::outcome::Outcome;
 use crate::sim::variant::Variant;
-use crate::sim::workload::Workload;
+use crate::sim::{Setup, experiment};
 
 /// Compare policies by simulation, on a modelled machine; needs no privilege and changes nothing.
 ///

@@ -14,13 +14,13 @@ use super::progress::Progress;
 use super::{headline, outcome_of};
 use crate::agent::policy::{self, named};
 use crate::cmd::{print, print_json};
+use crate::sim::Latency;
+use crate::sim::Workload;
 use crate::sim::comparison::{Comparison, measure_by_first};
 use crate::sim::outcome::Outcome;
 use crate::sim::parameters;
-use crate::sim::record::Latency;
 use crate::sim::report::{self, ratio};
 use crate::sim::variant::Variant;
-use crate::sim::workload::Workload;
 use crate::version;
 
 #[derive(Debug, Args)]

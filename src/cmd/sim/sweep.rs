@@ -12,11 +12,11 @@ use super::machine::Machine;
 use super::run::{check_report, command_line, variants, write_report};
 use super::{headline, jobs};
 use crate::cmd::{print, print_json};
+use crate::sim::Workload;
 use crate::sim::outcome::Outcome;
 use crate::sim::report::{self, Made, ratio};
 use crate::sim::score::{self, Score};
 use crate::sim::sweep::{self, Best, Drawn, Spread};
-use crate::sim::workload::Workload;
 use crate::version;
 
 #[derive(Debug, Subcommand)]
@@ -324,7 +324,7 @@ mod tests {
     }
 
     fn own_file(name: &str) -> String {
-        format!("{}/src/sim/workloads/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+        format!("{}/src/sim/workload/shipped/{name}.toml", env!("CARGO_MANIFEST_DIR"))
     }
 
     #[test]

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's side of a simulation, which is in C beside the scheduler: see kernel.c.
+
+mod changes;
+pub mod channels;
+pub mod engine;
+mod failure;
+pub mod program;
+mod steps;
+
+#[cfg(test)]
+mod calls_test;
+#[cfg(test)]
+mod changes_test;
+#[cfg(test)]
+mod confined_test;
+#[cfg(test)]
+mod engine_test;
+#[cfg(test)]
+mod retry_test;
+#[cfg(test)]
+mod rules_test;
+#[cfg(test)]
+mod siblings_test;
+#[cfg(test)]
+mod stalls_test;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Result, bail};
+
+use self::failure::Failure;
+use crate::bpf::intf::{
+    avx_clocks, avx_cpu_stats, avx_event, avx_policy_in_force, avx_tier, avx_topology,
+};
+use crate::bpf::names::by_number;
+use crate::bpf::places::{cpus_per_core, name_by_first_cpu};
+
+/// As kernel.h has it.
+#[allow(clippy::all, clippy::restriction)]
+#[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals)]
+pub mod native {
+    include!(concat!(env!("OUT_DIR"), "/sim_kernel.rs"));
+}
+
+const CALLBACKS: [&str; native::SIM_NO_CALLBACK as usize] = by_number([
+    (native::SIM_ENABLE, "enable"),
+    (native::SIM_SELECT_CPU, "select_cpu"),
+    (native::SIM_ENQUEUE, "enqueue"),
+    (native::SIM_DISPATCH, "dispatch"),
+    (native::SIM_RUNNING, "running"),
+    (native::SIM_DISABLE, "disable"),
+    (native::SIM_CPU_RELEASE, "cpu_release"),
+    (native::SIM_HIDDEN_USED, "hidden_used"),
+    (native::SIM_SYSCALL_DONE, "syscall_done"),
+]);
+
+/// The words of a mask of CPUs.
+pub const MASK_WORDS: usize = native::SIM_MASK_WORDS as usize;
+/// Of a machine.
+pub const CPUS_MAX: usize = native::SIM_CPUS_MAX as usize;
+
+/// There is one, as on a machine.
+static THE_KERNEL: Mutex<()> = Mutex::new(());
+
+/// When a simulation begins: time 0 means "never" to the scheduler.
+pub const BEGIN_NS: u64 = 1_000_000_000;
+
+/// The kernel with the scheduler attached; whoever has it has it alone.
+pub struct Kernel {
+    _alone: MutexGuard<'static, ()>,
+    /// With all CPUs, as the machine began.
+    places: Vec<avx_topology>,
+    clocks: avx_clocks,
+    is_online: Vec<bool>,
+    tier: avx_tier,
+    policy: avx_policy_in_force,
+}
+
+/// A task of the present kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Task(pub(super) *mut native::sim_task);
+
+/// Bytes of code, more than any instruction has.
+pub type Code = [u8; 16];
+
+impl Kernel {
+    /// `places` has one for each CPU, and `clocks` what the scheduler knows of them.
+    pub fn boot(
+        places: &[avx_topology],
+        clocks: &avx_clocks,
+        tier: avx_tier,
+        policy: &avx_policy_in_force,
+    ) -> Result<Self> {
+        let alone = THE_KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = places.to_vec();
+        let nr_cpus = u32::try_from(places.len())?;
+        if nr_cpus == 0 || nr_cpus as usize > CPUS_MAX {
+            bail!("a machine has 1 to {CPUS_MAX} CPUs, not {nr_cpus}");
+        }
+        let is_online = places.iter().map(|place| place.online != 0).collect();
+        let kernel =
+            Self { _alone: alone, places, clocks: *clocks, is_online, tier, policy: *policy };
+        let (llcs, per_core) = counts(&kernel.places);
+        let places = kernel.places.as_ptr();
+        // SAFETY: there are as many places as CPUs, and nobody else is in the kernel.
+        let error = unsafe {
+            native::sim_reset(nr_cpus, llcs, per_core, tier, places, clocks, policy);
+            native::sim_attach()
+        };
+        kernel.is_attached_unless(error)?;
+        Ok(kernel)
+    }
+
+    fn is_attached_unless(&self, error: i32) -> Result<()> {
+        if error != 0 {
+            bail!("the scheduler cannot be attached: error {error}");
+        }
+        self.check()
+    }
+
+    /// The kernel goes on without the scheduler.
+    pub fn detach(&mut self) {
+        // SAFETY: all tasks are of this kernel.
+        unsafe { native::sim_detach() }
+    }
+
+    pub fn is_attached(&self) -> bool {
+        // SAFETY: a flag is read.
+        unsafe { native::sim_is_attached() }
+    }
+
+    /// The scheduler is loaded once more, for the CPUs that are online now.
+    pub fn attach_again(&mut self) -> Result<()> {
+        let places = self.present_places();
+        let (llcs, per_core) = counts(&places);
+        // SAFETY: there are as many places as CPUs, and the policy is copied.
+        let error = unsafe {
+            native::sim_attach_again(
+                llcs,
+                per_core,
+                self.tier,
+                places.as_ptr(),
+                &self.clocks,
+                &self.policy,
+            )
+        };
+        self.is_attached_unless(error)
+    }
+
+    /// As the agent reads it: of a CPU that is offline nothing is known.
+    fn present_places(&self) -> Vec<avx_topology> {
+        let cpus = || (0..).zip(&self.places).zip(&self.is_online);
+        let groups: BTreeMap<u32, [usize; 3]> = cpus()
+            .filter(|(_, is_online)| **is_online)
+            .map(|((cpu, it), _)| (cpu, [it.core, it.llc, it.node].map(|id| id as usize)))
+            .collect();
+        let isolated =
+            cpus().filter(|((_, it), _)| it.usable == 0).map(|((cpu, _), _)| cpu).collect();
+        let present = name_by_first_cpu(&groups, &isolated);
+        cpus().map(|((cpu, _), _)| present.get(&cpu).copied().unwrap_or_default()).collect()
+    }
+
+    pub fn is_online(&self, cpu: u32) -> bool {
+        self.is_online.get(cpu as usize).copied().unwrap_or(false)
+    }
+
+    pub fn nr_cpus(&self) -> u32 {
+        self.places.len() as u32
+    }
+
+    /// What the kernel would have ejected the scheduler for.
+    pub fn failure(&self) -> Option<Failure> {
+        // SAFETY: what is there, if anything is, stays there, and its text ends with a zero.
+        unsafe {
+            let failure = native::sim_failure().as_ref()?;
+            Some(Failure {
+                at: failure.at,
+                occasion: None,
+                callback: CALLBACKS.get(failure.callback as usize).copied(),
+                task: (failure.pid > 0).then_some(failure.pid),
+                what: CStr::from_ptr(failure.rule.as_ptr()).to_string_lossy().into_owned(),
+            })
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.failure() {
+            Some(failure) => bail!("{failure}"),
+            None => Ok(()),
+        }
+    }
+
+    pub fn set_policy(&mut self, policy: &avx_policy_in_force) {
+        self.policy = *policy;
+        // SAFETY: the policy is copied.
+        unsafe { native::sim_set_policy(policy) }
+    }
+
+    /// From now on it is noted which callbacks are called of which task.
+    pub fn note_calls(&mut self) {
+        // SAFETY: a flag is stored.
+        unsafe { native::sim_note_calls() }
+    }
+
+    /// In their order.
+    pub fn noted_calls(&self) -> Vec<(Task, &'static str)> {
+        let mut calls = std::ptr::null();
+        // SAFETY: there are as many calls as it says, until the next one is noted.
+        let calls = unsafe {
+            match native::sim_noted_calls(&mut calls) {
+                0 => &[],
+                nr => std::slice::from_raw_parts(calls, nr as usize),
+            }
+        };
+        let name =
+            |call: &native::sim_call| CALLBACKS.get(call.callback as usize).copied().unwrap_or("?");
+        calls.iter().map(|call| (Task(call.task), name(call))).collect()
+    }
+
+    pub fn set_time(&mut self, now: u64) {
+        // SAFETY: a number is stored.
+        unsafe { native::sim_set_time(now) }
+    }
+
+    /// A process of its own, or a thread of the one of `parent`.
+    pub fn spawn(
+        &mut self,
+        parent: Option<Task>,
+        is_thread: bool,
+        weight: u32,
+        cgroup: u64,
+        cpu: u32,
+    ) -> Task {
+        let parent = parent.map_or(std::ptr::null_mut(), |task| task.0);
+        // SAFETY: a parent is a task of this kernel that did not exit.
+        Task(unsafe { native::sim_task_new(parent, is_thread, weight, cgroup, cpu) })
+    }
+
+    pub fn allow(&mut self, task: Task, cpus: &[u64; MASK_WORDS], asks_itself: bool) {
+        // SAFETY: tasks are of this kernel and did not exit, here and below.
+        unsafe { native::sim_task_allow(task.0, cpus.as_ptr(), asks_itself) }
+    }
+
+    pub fn weigh(&mut self, task: Task, weight: u32, asks_itself: bool) {
+        // SAFETY: see above.
+        unsafe { native::sim_task_weigh(task.0, weight, asks_itself) }
+    }
+
+    pub fn be_realtime(&mut self, task: Task, is_realtime: bool, asks_itself: bool) {
+        // SAFETY: see above.
+        unsafe { native::sim_task_be_realtime(task.0, is_realtime, asks_itself) }
+    }
+
+    /// A task that does not run; it is gone afterwards.
+    pub fn exit(&mut self, task: Task) {
+        // SAFETY: see above.
+        unsafe { native::sim_task_exit(task.0) }
+    }
+
+    pub fn wake(&mut self, task: Task, waker_cpu: u32) {
+        // SAFETY: see above; CPUs are those of this machine.
+        unsafe { native::sim_wake(task.0, waker_cpu) }
+    }
+
+    pub fn block(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_block(cpu) }
+    }
+
+    /// What runs on the CPU lets others run first.
+    pub fn let_others_run(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_yield(cpu) }
+    }
+
+    pub fn schedule(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_schedule(cpu) }
+    }
+
+    /// What runs on the CPU, if anything, is interrupted at this code.
+    pub fn tick(&mut self, cpu: u32, code: &'static Code) {
+        self.tick_by(cpu, cpu, code);
+    }
+
+    /// Some CPUs have no ticks, and others do it for them.
+    pub fn tick_by(&mut self, by: u32, cpu: u32, code: &'static Code) {
+        // SAFETY: no more is read than the longest instruction has, which is less.
+        unsafe { native::sim_tick(cpu, by, code.as_ptr()) }
+    }
+
+    /// What counters that tell of the CPU's clock have counted by now.
+    pub fn set_counts(&mut self, cpu: u32, counts: [u64; 3]) {
+        // SAFETY: no more is read than there is.
+        unsafe { native::sim_set_counts(cpu, counts.as_ptr()) }
+    }
+
+    pub fn fault(&mut self, cpu: u32, code: &Code) {
+        // SAFETY: no more is read than the longest instruction has, which is less.
+        unsafe { native::sim_fault(cpu, code.as_ptr()) }
+    }
+
+    pub fn syscall(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_syscall(cpu) }
+    }
+
+    /// What runs on the CPU begins another program, of which the scheduler is told or not.
+    #[cfg(test)]
+    pub fn exec(&mut self, cpu: u32, told: bool) {
+        // SAFETY: see above.
+        unsafe { native::sim_exec(cpu, told) }
+    }
+
+    pub fn hint(&mut self, cpu: u32, hint: u64) {
+        // SAFETY: see above.
+        unsafe { native::sim_hint(cpu, hint) }
+    }
+
+    /// The program that heard of it ends.
+    pub fn end_hint(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_end_hint(cpu) }
+    }
+
+    /// For a realtime task.
+    pub fn take_cpu(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_take_cpu(cpu) }
+    }
+
+    pub fn give_cpu(&mut self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { native::sim_give_cpu(cpu) }
+    }
+
+    /// The scheduler does not hear of it.
+    pub fn set_online(&mut self, cpu: u32, is_online: bool) {
+        if let Some(it) = self.is_online.get_mut(cpu as usize) {
+            *it = is_online;
+            // SAFETY: see above.
+            unsafe { native::sim_set_online(cpu, is_online) }
+        }
+    }
+
+    /// Whether all that has to hold between two events does.
+    pub fn audit(&self) -> Result<()> {
+        // SAFETY: what is written is what the audit itself keeps.
+        unsafe { native::sim_audit() }
+        self.check()
+    }
+
+    pub fn current(&self, cpu: u32) -> Option<Task> {
+        // SAFETY: see above.
+        let task = unsafe { native::sim_current(cpu) };
+        (!task.is_null()).then_some(Task(task))
+    }
+
+    /// The next CPU that has to schedule.
+    pub fn take_resched(&mut self) -> Option<u32> {
+        let mut cpu = 0;
+        // SAFETY: the number is written if there is one.
+        unsafe { native::sim_take_resched(&mut cpu) }.then_some(cpu)
+    }
+
+    pub fn next_timer(&self) -> Option<u64> {
+        let mut at = 0;
+        // SAFETY: the number is written if there is one.
+        unsafe { native::sim_next_timer(&mut at) }.then_some(at)
+    }
+
+    pub fn run_timer(&mut self) {
+        // SAFETY: timers are of this scheduler.
+        unsafe { native::sim_run_timer() }
+    }
+
+    pub fn stats(&self, cpu: u32) -> avx_cpu_stats {
+        // SAFETY: there are statistics of each CPU that there may be.
+        unsafe { *native::sim_stats(cpu) }
+    }
+
+    pub fn nr_avx_cores(&self) -> u32 {
+        // SAFETY: a number is read.
+        unsafe { native::sim_nr_avx_cpus() }
+    }
+
+    pub fn is_avx_core(&self, cpu: u32) -> bool {
+        // SAFETY: see above.
+        unsafe { native::sim_is_avx_core(cpu) }
+    }
+
+    /// When the scheduler last looked by its clock whether there was AVX work on the CPU.
+    #[cfg(test)]
+    pub fn suspected_at(&self, cpu: u32) -> u64 {
+        // SAFETY: see above.
+        unsafe { native::sim_suspected_at(cpu) }
+    }
+
+    /// From now on the scheduler tells what happens.
+    pub fn follow(&mut self) {
+        // SAFETY: a number is stored.
+        unsafe { native::sim_follow() }
+    }
+
+    pub fn take_event(&mut self) -> Option<avx_event> {
+        let mut event = MaybeUninit::uninit();
+        // SAFETY: the event is written if there is one.
+        unsafe { native::sim_take_event(event.as_mut_ptr()).then(|| event.assume_init()) }
+    }
+
+    pub fn cpu_of(&self, task: Task) -> u32 {
+        // SAFETY: see above.
+        unsafe { native::sim_task_cpu(task.0) }
+    }
+
+    /// For how long it has run, as the kernel accounts for it: with each tick and switch.
+    pub fn ran(&self, task: Task) -> u64 {
+        // SAFETY: see above.
+        unsafe { native::sim_task_ran(task.0) }
+    }
+
+    /// Of that time, for how much it does not pay.
+    pub fn waived(&self, task: Task) -> u64 {
+        // SAFETY: see above.
+        unsafe { native::sim_task_waived(task.0) }
+    }
+
+    pub fn moves(&self, task: Task) -> u64 {
+        // SAFETY: see above.
+        unsafe { native::sim_task_moves(task.0) }
+    }
+
+    pub fn waits_since(&self, task: Task) -> Option<u64> {
+        // SAFETY: see above.
+        let since = unsafe { native::sim_task_waits_since(task.0) };
+        (since > 0).then_some(since)
+    }
+
+    pub fn is_hidden_from(&self, task: Task) -> bool {
+        // SAFETY: see above.
+        unsafe { native::sim_task_is_hidden(task.0) }
+    }
+
+    pub fn set_wide_registers(&mut self, task: Task, has: bool) {
+        // SAFETY: see above.
+        unsafe { native::sim_task_has_wide(task.0, has) }
+    }
+}
+
+/// Of caches, and of CPUs of a core.
+fn counts(places: &[avx_topology]) -> (u32, u32) {
+    let online = || places.iter().filter(|place| place.online != 0);
+    let llcs: BTreeSet<u32> = online().map(|place| place.llc).collect();
+    (llcs.len() as u32, cpus_per_core(online()))
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What runs on a machine, what it runs on, and who sends to it from outside.
+
+use super::channels::Channel;
+use super::{Code, Task};
+use crate::sim::machine::Place;
+use crate::sim::machine::caches::Footprint;
+use crate::sim::machine::model::Kind;
+
+/// What is hidden of it, as code: one instruction of it. All that is light and of 256 bits is taken
+/// to be the C library's string functions, which have the encoding of AVX-512.
+pub fn code_of(kind: Kind) -> Option<&'static Code> {
+    // vpaddq of ymm16 to ymm18, and of zmm0 to zmm2.
+    const EVEX256: Code = *b"\x62\xa1\xf5\x20\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    const EVEX512: Code = *b"\x62\xf1\xf5\x48\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    match kind {
+        Kind::Scalar | Kind::Heavy256 => None,
+        Kind::Light256 => Some(&EVEX256),
+        Kind::Light512 | Kind::Heavy512 => Some(&EVEX512),
+    }
+}
+
+/// Where the tick finds what runs: of wide code, one sample in four is heavy arithmetic if it has
+/// that, another one is light, and the others are what is between them. All programs call the C
+/// library's string functions now and then.
+pub fn sample_of(kind: Option<Kind>, nth: u64) -> &'static Code {
+    const SCALAR: Code = *b"\x48\x01\xd8\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    // vmulpd of ymm0 to ymm2, vpaddq of the same, vmulpd and vpaddq of zmm0 to zmm2.
+    const HEAVY256: Code = *b"\xc5\xf5\x59\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    const LIGHT256: Code = *b"\xc5\xf5\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    const HEAVY512: Code = *b"\x62\xf1\xf5\x48\x59\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    const LIGHT512: Code = *b"\x62\xf1\xf5\x48\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+    match (kind, nth % 4) {
+        (None, _) | (Some(_), 2..) => &SCALAR,
+        (Some(Kind::Heavy512), 0) => &HEAVY512,
+        (Some(Kind::Heavy512 | Kind::Light512), _) => &LIGHT512,
+        (Some(Kind::Heavy256), 0) => &HEAVY256,
+        (Some(Kind::Heavy256 | Kind::Light256 | Kind::Scalar), _) => &LIGHT256,
+    }
+}
+
+pub fn is_wide(kind: Kind) -> bool {
+    matches!(kind, Kind::Light512 | Kind::Heavy512)
+}
+
+/// What a program does next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// So many nanoseconds of work.
+    Work(Kind, f64),
+    Syscall,
+    /// Says what its work is: enum avx_hint_value.
+    Hint(u64),
+    Sleep(u64),
+    /// Lets others run first, in a system call that does not end with that.
+    Yield,
+    /// For something to come through the channel.
+    Wait(Channel),
+    /// Through the channel, after so many nanoseconds.
+    Send(Channel, u64),
+    /// Ends, and leaves the program to another task, which begins.
+    Succeed,
+    Exit,
+}
+
+/// What a thread executes.
+pub trait Program {
+    fn next(&mut self, now: u64) -> Step;
+
+    /// For people to read.
+    fn name(&self) -> &str {
+        "a program"
+    }
+
+    /// What it waited for has come, and was sent at that time.
+    fn received(&mut self, _sent_at: u64) {}
+
+    /// The share of the footprint that the work uses which was given last.
+    fn uses(&self) -> f64 {
+        1.0
+    }
+}
+
+/// Sends from outside of the machine.
+pub trait Source {
+    /// When it sends next, and through which channel; None if it is done.
+    fn next(&mut self) -> Option<(u64, Channel)>;
+}
+
+/// Whose process a new task is in, what it counts for, and what it uses again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct Home {
+    /// The first task of the process, unless this is it.
+    pub process: Option<Task>,
+    pub weight: u32,
+    pub cgroup: u64,
+    pub footprint: Footprint,
+}
+
+/// How fast CPUs are.
+pub trait Hardware {
+    /// From now on the CPU executes this, or idles.
+    fn run(&mut self, cpu: u32, what: Option<Kind>);
+    /// What runs there waits for its caches, or no longer does.
+    fn wait(&mut self, _cpu: u32, _waits: bool) {}
+    /// Work done in a nanosecond.
+    fn rate(&self, cpu: u32) -> f64;
+    /// The share of its speed that a CPU loses to licences.
+    fn loses(&self, _cpu: u32) -> f64 {
+        0.0
+    }
+    /// What counters that tell of the clock have counted of a CPU, if there are any.
+    fn counts(&mut self, _cpu: u32) -> Option<[u64; 3]> {
+        None
+    }
+    /// How long it takes until the CPU can run something: no time if it does.
+    fn wakes_in(&self, _cpu: u32) -> u64 {
+        0
+    }
+    /// When rates change next, if nobody calls run().
+    fn next_change(&self) -> Option<u64>;
+    fn advance(&mut self, to: u64);
+    /// A CPU whose rate changed and which was not told of yet.
+    fn take_changed(&mut self) -> Option<u32>;
+    /// Where the CPU is, which is about caches here.
+    fn place(&self, cpu: u32) -> Place {
+        Place { core: cpu as usize, llc: 0, node: 0, socket: 0 }
+    }
+}

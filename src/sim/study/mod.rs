@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is found out with the model: runs and what came of them, scores, sweeps, reports; and
+//! trials, in which only rules may break.
+
+pub mod comparison;
+pub mod experiment;
+pub mod outcome;
+pub mod parameters;
+pub mod report;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod scenario;
+pub mod score;
+pub mod sweep;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod trial;
+mod uncertainty;
+pub mod unfairness;
+pub mod variant;
+mod watch;
+
+#[cfg(test)]
+mod experiment_test;
+#[cfg(test)]
+mod scenario_test;
+#[cfg(test)]
+mod uncertainty_test;
+#[cfg(test)]
+mod unfairness_test;
