@@ -4,9 +4,6 @@
 //! A study gives workloads to a kernel, which is on a machine: each folder knows those after it in
 //! this sentence, and none before.
 
-// Tests ask for more than the command does.
-#![cfg_attr(not(test), allow(dead_code))]
-
 mod kernel;
 mod machine;
 mod study;

@@ -14,6 +14,8 @@ use super::{MASK_WORDS, Task};
 const EJECT_NS: u64 = 500_000;
 const LOAD_NS: u64 = 20_000_000;
 
+// Trials and tests alone do these.
+#[cfg_attr(not(test), allow(dead_code))]
 impl<H: Hardware> Engine<H> {
     /// As `nice` does, at once.
     pub fn weigh(&mut self, task: Task, weight: u32) {

@@ -182,10 +182,6 @@ impl<H: Hardware> Engine<H> {
         &self.kernel
     }
 
-    pub fn kernel_mut(&mut self) -> &mut Kernel {
-        &mut self.kernel
-    }
-
     pub fn hardware_mut(&mut self) -> &mut H {
         &mut self.hardware
     }
@@ -197,12 +193,6 @@ impl<H: Hardware> Engine<H> {
     /// How many events there were.
     pub fn nr_events(&self) -> u64 {
         self.nr_events
-    }
-
-    /// A process that begins at once.
-    pub fn spawn(&mut self, program: Box<dyn Program>, weight: u32) -> Task {
-        let footprint = Footprint::default();
-        self.spawn_in(program, Home { process: None, weight, cgroup: 1, footprint })
     }
 
     /// A task that begins at once.
@@ -246,28 +236,6 @@ impl<H: Hardware> Engine<H> {
         if let Some((when, channel)) = self.sources.get_mut(source).and_then(|it| it.next()) {
             self.at(when.max(self.now), Event::Arrive { source, channel });
         }
-    }
-
-    /// What was sent and nobody has taken yet.
-    pub fn nr_sent(&self) -> usize {
-        self.channels.nr_sent()
-    }
-
-    /// That did not exit.
-    pub fn nr_threads(&self) -> usize {
-        self.threads.len()
-    }
-
-    /// Work that the thread has done, by kind.
-    pub fn work_done(&self, task: Task, kind: Kind) -> f64 {
-        self.threads.get(&task).map_or(0.0, |it| it.done[kind as usize])
-    }
-
-    /// What programs gave to CPUs, and what became of it: it is done, or left to do.
-    pub fn given_and_found(&self) -> (f64, f64) {
-        let done: f64 = self.cpus.iter().flat_map(|cpu| cpu.done).sum();
-        let left: f64 = self.threads.values().map(|it| it.work_left).sum();
-        (self.given, done + left)
     }
 
     /// Work that was done on the CPU, up to when it was last looked at.
@@ -553,5 +521,41 @@ impl<H> Drop for Engine<H> {
         for task in std::mem::take(&mut self.threads).into_keys() {
             self.kernel.exit(task);
         }
+    }
+}
+
+// Trials and tests alone ask for these.
+#[cfg_attr(not(test), allow(dead_code))]
+impl<H: Hardware> Engine<H> {
+    pub fn kernel_mut(&mut self) -> &mut Kernel {
+        &mut self.kernel
+    }
+
+    /// A process that begins at once.
+    pub fn spawn(&mut self, program: Box<dyn Program>, weight: u32) -> Task {
+        let footprint = Footprint::default();
+        self.spawn_in(program, Home { process: None, weight, cgroup: 1, footprint })
+    }
+
+    /// What was sent and nobody has taken yet.
+    pub fn nr_sent(&self) -> usize {
+        self.channels.nr_sent()
+    }
+
+    /// That did not exit.
+    pub fn nr_threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Work that the thread has done, by kind.
+    pub fn work_done(&self, task: Task, kind: Kind) -> f64 {
+        self.threads.get(&task).map_or(0.0, |it| it.done[kind as usize])
+    }
+
+    /// What programs gave to CPUs, and what became of it: it is done, or left to do.
+    pub fn given_and_found(&self) -> (f64, f64) {
+        let done: f64 = self.cpus.iter().flat_map(|cpu| cpu.done).sum();
+        let left: f64 = self.threads.values().map(|it| it.work_left).sum();
+        (self.given, done + left)
     }
 }

@@ -195,33 +195,6 @@ impl Kernel {
         }
     }
 
-    pub fn set_policy(&mut self, policy: &avx_policy_in_force) {
-        self.policy = *policy;
-        // SAFETY: the policy is copied.
-        unsafe { native::sim_set_policy(policy) }
-    }
-
-    /// From now on it is noted which callbacks are called of which task.
-    pub fn note_calls(&mut self) {
-        // SAFETY: a flag is stored.
-        unsafe { native::sim_note_calls() }
-    }
-
-    /// In their order.
-    pub fn noted_calls(&self) -> Vec<(Task, &'static str)> {
-        let mut calls = std::ptr::null();
-        // SAFETY: there are as many calls as it says, until the next one is noted.
-        let calls = unsafe {
-            match native::sim_noted_calls(&mut calls) {
-                0 => &[],
-                nr => std::slice::from_raw_parts(calls, nr as usize),
-            }
-        };
-        let name =
-            |call: &native::sim_call| CALLBACKS.get(call.callback as usize).copied().unwrap_or("?");
-        calls.iter().map(|call| (Task(call.task), name(call))).collect()
-    }
-
     pub fn set_time(&mut self, now: u64) {
         // SAFETY: a number is stored.
         unsafe { native::sim_set_time(now) }
@@ -348,13 +321,6 @@ impl Kernel {
         }
     }
 
-    /// Whether all that has to hold between two events does.
-    pub fn audit(&self) -> Result<()> {
-        // SAFETY: what is written is what the audit itself keeps.
-        unsafe { native::sim_audit() }
-        self.check()
-    }
-
     pub fn current(&self, cpu: u32) -> Option<Task> {
         // SAFETY: see above.
         let task = unsafe { native::sim_current(cpu) };
@@ -401,18 +367,6 @@ impl Kernel {
         unsafe { native::sim_suspected_at(cpu) }
     }
 
-    /// From now on the scheduler tells what happens.
-    pub fn follow(&mut self) {
-        // SAFETY: a number is stored.
-        unsafe { native::sim_follow() }
-    }
-
-    pub fn take_event(&mut self) -> Option<avx_event> {
-        let mut event = MaybeUninit::uninit();
-        // SAFETY: the event is written if there is one.
-        unsafe { native::sim_take_event(event.as_mut_ptr()).then(|| event.assume_init()) }
-    }
-
     pub fn cpu_of(&self, task: Task) -> u32 {
         // SAFETY: see above.
         unsafe { native::sim_task_cpu(task.0) }
@@ -449,6 +403,55 @@ impl Kernel {
     pub fn set_wide_registers(&mut self, task: Task, has: bool) {
         // SAFETY: see above.
         unsafe { native::sim_task_has_wide(task.0, has) }
+    }
+}
+
+// Trials and tests alone ask for these.
+#[cfg_attr(not(test), allow(dead_code))]
+impl Kernel {
+    pub fn set_policy(&mut self, policy: &avx_policy_in_force) {
+        self.policy = *policy;
+        // SAFETY: the policy is copied.
+        unsafe { native::sim_set_policy(policy) }
+    }
+
+    /// From now on it is noted which callbacks are called of which task.
+    pub fn note_calls(&mut self) {
+        // SAFETY: a flag is stored.
+        unsafe { native::sim_note_calls() }
+    }
+
+    /// In their order.
+    pub fn noted_calls(&self) -> Vec<(Task, &'static str)> {
+        let mut calls = std::ptr::null();
+        // SAFETY: there are as many calls as it says, until the next one is noted.
+        let calls = unsafe {
+            match native::sim_noted_calls(&mut calls) {
+                0 => &[],
+                nr => std::slice::from_raw_parts(calls, nr as usize),
+            }
+        };
+        let name = |call: &native::sim_call| CALLBACKS.get(call.callback as usize).copied().unwrap_or("?");
+        calls.iter().map(|call| (Task(call.task), name(call))).collect()
+    }
+
+    /// Whether all that has to hold between two events does.
+    pub fn audit(&self) -> Result<()> {
+        // SAFETY: what is written is what the audit itself keeps.
+        unsafe { native::sim_audit() }
+        self.check()
+    }
+
+    /// From now on the scheduler tells what happens.
+    pub fn follow(&mut self) {
+        // SAFETY: a number is stored.
+        unsafe { native::sim_follow() }
+    }
+
+    pub fn take_event(&mut self) -> Option<avx_event> {
+        let mut event = MaybeUninit::uninit();
+        // SAFETY: the event is written if there is one.
+        unsafe { native::sim_take_event(event.as_mut_ptr()).then(|| event.assume_init()) }
     }
 }
 

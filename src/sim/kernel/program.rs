@@ -49,7 +49,8 @@ pub enum Step {
     /// So many nanoseconds of work.
     Work(Kind, f64),
     Syscall,
-    /// Says what its work is: enum avx_hint_value.
+    /// Says what its work is: enum avx_hint_value. No workload does.
+    #[cfg_attr(not(test), allow(dead_code))]
     Hint(u64),
     Sleep(u64),
     /// Lets others run first, in a system call that does not end with that.
@@ -60,6 +61,8 @@ pub enum Step {
     Send(Channel, u64),
     /// Ends, and leaves the program to another task, which begins.
     Succeed,
+    /// No workload does: whoever ends has a successor.
+    #[cfg_attr(not(test), allow(dead_code))]
     Exit,
 }
 

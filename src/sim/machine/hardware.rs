@@ -85,8 +85,10 @@ impl Hardware for Modelled {
 }
 
 /// CPUs that are always at their best.
+#[cfg(any(test, feature = "fuzz"))]
 pub struct Steady;
 
+#[cfg(any(test, feature = "fuzz"))]
 impl Hardware for Steady {
     fn run(&mut self, _cpu: u32, _what: Option<Kind>) {}
     fn rate(&self, _cpu: u32) -> f64 {

@@ -214,6 +214,7 @@ impl Machine {
         self.sockets.push(Socket { cores: first..self.cores.len(), active_cores: 0, step });
     }
 
+    #[cfg(test)]
     pub fn now(&self) -> u64 {
         self.now
     }
@@ -225,11 +226,13 @@ impl Machine {
     }
 
     /// That the core of a CPU really has, which no scheduler can see.
+    #[cfg(test)]
     pub fn licence(&self, cpu: usize) -> Licence {
         self.core_of(cpu).map_or(Licence::L0, |core| core.clock.licence())
     }
 
     /// While a core stands still this is the clock that it had.
+    #[cfg(test)]
     pub fn frequency_mhz(&self, cpu: usize) -> u32 {
         self.core_of(cpu).map_or(0, |core| core.clock.mhz())
     }
