@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! scx_avxspec: the command line.
 
+mod about;
 mod agent;
 mod bpf;
 mod cmd;
@@ -15,9 +16,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand, value_parser};
-use scx_utils::build_id;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
+use crate::about::{NAME, version};
 use crate::agent::counters::Choice;
 use crate::agent::metrics::Listen;
 use crate::agent::policy::{self, history::History};
@@ -25,8 +26,6 @@ use crate::agent::preflight::tier;
 use crate::agent::setup::LoadOpts;
 use crate::cmd::later::Later;
 use crate::cmd::log::Log;
-
-pub const NAME: &str = env!("CARGO_PKG_NAME");
 
 /// What means something only where a scheduler is started.
 const OF_A_START: [&str; 11] = [
@@ -176,15 +175,6 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "not a number of seconds above zero".to_string())
 }
 
-/// With the state of the sources, where the build knew it.
-pub fn version() -> String {
-    let number = env!("CARGO_PKG_VERSION");
-    build_id::full_version(&match option_env!("AVXSPEC_COMMIT") {
-        Some(commit) => format!("{number}+{commit}"),
-        None => number.to_owned(),
-    })
-}
-
 fn run(opts: Opts, log: &mut Option<Log>) -> Result<()> {
     if opts.version {
         return cmd::print(&format!("{NAME} {}\n", version()));
@@ -250,26 +240,11 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]
     fn command_line_is_consistent() {
         Opts::command().debug_assert();
-    }
-
-    /// Unless an archive of the sources is built.
-    #[test]
-    fn the_version_tells_of_which_commit_it_is() {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut git = std::process::Command::new("git");
-        git.arg("-C").arg(here).args(["describe", "--always"]);
-        let asked =
-            git.output().ok().filter(|it| it.status.success() && here.join(".git").exists());
-        let known = asked.map(|it| format!("+{}", String::from_utf8(it.stdout).unwrap().trim()));
-        let start = env!("CARGO_PKG_VERSION").to_owned() + &known.unwrap_or_default();
-        assert!(version().starts_with(&start), "{} is not {start}", version());
     }
 
     #[test]

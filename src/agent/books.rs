@@ -10,7 +10,6 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::{MapCore, MapFlags};
 
-use super::explain::no_such_thread;
 use crate::bpf::intf::{
     NR_QUEUE_KINDS, avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_owner, avx_process,
     avx_queue_kind, queue_ctx, task_ctx,
@@ -119,6 +118,11 @@ pub fn task(skel: &BpfSkel<'_>, thread: i32) -> Result<(task_ctx, Option<avx_pro
         None => None,
     };
     Ok((task.with_context(|| format!("nothing is known of thread {thread}"))?, process))
+}
+
+/// By this, and nothing else, whoever watches a thread knows that it is gone.
+pub fn no_such_thread(thread: i32) -> String {
+    format!("there is no thread {thread}")
 }
 
 fn of_thread<T: Plain>(map: &impl MapCore, thread: i32) -> Result<Option<T>> {

@@ -8,11 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::status::{BOUNDARIES, Book, CAUSES, seconds};
 use crate::bpf::intf::{CLASS_AVX, CLASS_DEFAULT, CLASS_SCALAR, avx_process, task_ctx};
 
-/// By this, and nothing else, whoever watches a thread knows that it is gone.
-pub fn no_such_thread(thread: i32) -> String {
-    format!("there is no thread {thread}")
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     pub thread: i32,

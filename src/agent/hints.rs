@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use libbpf_rs::{MapCore, MapHandle, MapType};
 use tracing::warn;
 
-use super::setup::kernel_has;
+use super::symbols::kernel_has;
 use crate::bpf::intf::avx_hint;
 use crate::bpf::skel::OpenBpfSkel;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loads, observes and explains; schedules nothing.
 
-mod books;
+pub mod books;
 mod cgroups;
 pub mod clocks;
 pub mod control;
@@ -23,4 +23,5 @@ pub mod setup;
 mod slots;
 pub mod stats;
 pub mod status;
+mod symbols;
 pub mod topology;

@@ -33,10 +33,10 @@ use super::slots::Slots;
 use super::stats::{self, LastKnown, Metrics, Server};
 use super::status::{self, Roles, Status, seconds};
 use super::{books, service, topology};
+use crate::about::{NAME, version};
 use crate::bpf::intf::{self, avx_cpu_role};
 use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, types};
-use crate::{NAME, version};
 
 /// How long a raised shutdown flag may go unnoticed, and how often what may wait is done.
 const LOOK_AROUND: Duration = Duration::from_millis(250);

@@ -17,6 +17,7 @@ use super::clocks::Clocks;
 use super::counters::{Choice, Source};
 use super::hints;
 use super::preflight::{Tier, tier};
+use super::symbols::kernel_has;
 use crate::bpf::intf;
 use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, OpenBpfSkel};
@@ -163,10 +164,6 @@ fn choose_programs(
         }
     }
     Ok(())
-}
-
-pub fn kernel_has(symbol: &str) -> Result<bool> {
-    compat::ksym_exists(symbol).context("cannot read what the kernel offers")
 }
 
 pub fn tell_places(skel: &BpfSkel<'_>, places: &BTreeMap<u32, intf::avx_topology>) -> Result<()> {

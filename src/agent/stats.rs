@@ -14,7 +14,7 @@ use scx_stats_derive::stat_doc;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::NAME;
+use crate::about::NAME;
 use crate::bpf::intf::avx_cpu_stats;
 
 /// The statistics: what is so now, and what each CPU counts by itself.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::agent::events::stream::Followed;
+use crate::agent::control::stream::Followed;
 use crate::agent::events::{Event, Kind, Wanted};
 
 /// Without --follow.

@@ -8,11 +8,12 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 
 use super::{parse_time, print, print_json};
+use crate::agent::books::no_such_thread;
+use crate::agent::control::stream::Followed;
 use crate::agent::control::{self, Answer, Request};
 use crate::agent::events::Wanted;
-use crate::agent::events::stream::Followed;
 use crate::agent::events::summary::Summary;
-use crate::agent::explain::{Explanation, no_such_thread};
+use crate::agent::explain::Explanation;
 
 /// How long there is anything to see, and anybody to see it.
 const WATCH: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);

@@ -10,7 +10,7 @@ use clap::Subcommand;
 use clap_complete::{Shell, generate_to};
 
 use super::{manual, print};
-use crate::NAME;
+use crate::about::NAME;
 use crate::agent::policy;
 
 #[derive(Debug, Subcommand)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::NAME;
+use crate::about::NAME;
 
 /// Bytes that may wait to be read. A line for which there is no room is lost.
 const ROOM: usize = 1 << 20;

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use crate::NAME;
+use crate::about::NAME;
 
 /// That of programs for administrators.
 const SECTION: &str = "8";

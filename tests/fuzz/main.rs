@@ -6,6 +6,8 @@
 // It takes a part of the program.
 #![allow(dead_code, unused_imports)]
 
+#[path = "../../src/about.rs"]
+mod about;
 #[path = "../../src/agent"]
 mod agent {
     pub mod cpulist;
@@ -28,8 +30,6 @@ mod sim;
 
 use sim::scenario::Scenario;
 use sim::trial;
-
-const NAME: &str = "scx_avxspec";
 
 /// Ends the process if the scheduler does what it must not do.
 ///

@@ -16,11 +16,11 @@ use nix::unistd::Group;
 use tracing::warn;
 
 use super::access::{Access, Peer};
-use super::{Answer, Pending, Request, read_line, write_line};
-use crate::NAME;
+use super::protocol::{Answer, Request, SOCKET, read_line, write_line};
+use super::stream;
+use crate::about::NAME;
 use crate::agent::cgroups;
 use crate::agent::events::hub::{Following, Hub};
-use crate::agent::events::stream;
 use crate::agent::peers::{self, Host, Until, refusal};
 
 /// No request is longer.
@@ -31,6 +31,26 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Until the main loop takes a request: it may be loading the scheduler.
 const BUSY: Duration = Duration::from_secs(5);
+
+/// A request that waits for its answer.
+pub struct Pending {
+    pub request: Request,
+    /// Whose it is.
+    pub peer: Peer,
+    answers: Sender<Answer>,
+}
+
+impl Pending {
+    pub fn answer(self, answer: Answer) {
+        // Who asked may have gone meanwhile.
+        let _ = self.answers.send(answer);
+    }
+}
+
+/// Opens the socket, also for a group if it has a name, unless another agent has it.
+pub fn serve(group: Option<&str>, hub: &Arc<Hub>) -> Result<Receiver<Pending>> {
+    serve_at(Path::new(SOCKET), Access::new(group)?, hub.clone())
+}
 
 struct Door {
     listener: UnixListener,

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::access::{Access, tests::access};
+use super::client::{PATIENCE, ask_at, begin_at};
 use super::host::{not_given, serve_at};
-use super::{Answer, PATIENCE, Request, ask_at, begin_at};
+use super::protocol::{Answer, Request};
 use crate::agent::events::Wanted;
 use crate::agent::events::hub::Hub;
 

@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 
 use super::event::{Count, Event, Group};
 use crate::agent::clocks::Clocks;
-use crate::agent::setup::kernel_has;
+use crate::agent::symbols::kernel_has;
 use crate::bpf::intf::{APERF_AND_MPERF, CYCLES_BY_LICENCE, NO_CLOCK_COUNTERS, avx_clock_counters};
 
 /// CORE_POWER.LVL0_TURBO_LICENSE, LVL1 and LVL2 in Intel's lists of events for Skylake-SP and

@@ -4,7 +4,6 @@
 mod audience;
 pub mod hub;
 mod reader;
-pub mod stream;
 pub mod summary;
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 
 use super::families::{self, Facts, Family, Value};
-use crate::NAME;
+use crate::about::NAME;
 use crate::agent::status::{Waits, seconds};
 
 const NO_EXEMPLAR: Option<&Exemplar<NoLabelSet, u64>> = None;

@@ -9,11 +9,11 @@ use prometheus_client::registry::Unit;
 use super::process::Usage;
 use super::shown::Row;
 use super::source::View;
+use crate::about::version;
 use crate::agent::counters::Counted;
 use crate::agent::prospect::Prospect;
 use crate::agent::stats::{COUNTERS, Counter, Metrics};
 use crate::agent::status::Waits;
-use crate::version;
 
 /// All that is known when text is made of it.
 #[derive(Clone, Debug, Default)]

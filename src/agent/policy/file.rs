@@ -6,9 +6,10 @@ use std::fmt::Write;
 use anyhow::{Context, Result, anyhow, bail};
 use toml::de::{DeTable, DeValue};
 
-use super::knobs::{self, KNOBS, Knob};
+use super::knobs::{self, KNOBS};
 use super::named::{DEFAULT, named};
 use super::standard;
+use super::value::Knob;
 use super::words::wrapped;
 use crate::bpf::intf::avx_policy;
 

@@ -5,8 +5,8 @@
 use anyhow::{Context, Result};
 
 use super::value::Scale::{Choice, Count, Fraction, FractionOrCpu, Time};
-use super::value::Value::{self, Cpus, List, Number};
-use super::value::{FLAG, NO_NAMES, OF_THE_CPU, names_of};
+use super::value::Value::{Cpus, List, Number};
+use super::value::{FLAG, Knob, NO_NAMES, OF_THE_CPU, names_of};
 use super::words::{did_you_mean, quoted};
 use crate::bpf::intf::{self, avx_policy};
 use crate::bpf::names::by_number;
@@ -57,12 +57,6 @@ pub fn standard() -> avx_policy {
 
 /// Run by itself, it starts programs of which nobody knows what they need.
 const DYNAMIC_LINKER: &str = "ld-linux-x86-64";
-
-pub struct Knob {
-    pub name: &'static str,
-    pub value: Value,
-    pub help: &'static str,
-}
 
 /// A knob by the member that it turns.
 macro_rules! knob {

@@ -19,7 +19,7 @@ pub use file::{document, file_of};
 pub use knobs::standard;
 pub use reference::{describe, reference};
 pub use source::{is_file, load};
-use value::{OF_THE_CPU, cpus_in};
+use value::{Knob, OF_THE_CPU, cpus_in};
 
 use super::cpulist;
 use crate::bpf::intf::{self, avx_policy};
@@ -106,7 +106,7 @@ impl std::fmt::Display for Difference {
 
 /// In the order of the knobs.
 pub fn differences(from: &avx_policy, to: &avx_policy) -> Vec<Difference> {
-    let difference = |knob: &knobs::Knob| {
+    let difference = |knob: &Knob| {
         let (from, to) = (knob.show(from), knob.show(to));
         (from != to).then(|| Difference { knob: knob.name.to_owned(), from, to })
     };

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::knobs::{KNOBS, standard};
 use super::named::NAMED;
-use crate::NAME;
+use crate::about::NAME;
 
 /// Every knob with its range, what it is by default, and what it is for.
 pub fn describe() -> String {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a knob can be turned to, as text, in a policy file, and in the policy itself.
+//! A knob, and what it can be turned to: as text, in a policy file, and in the policy itself.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -9,11 +9,16 @@ use anyhow::{Context, Result, anyhow};
 use toml::Value as Toml;
 use toml::de::DeValue;
 
-use super::knobs::Knob;
 use super::words::quoted;
 use crate::agent::cpulist;
 use crate::bpf::intf::{self, avx_name, avx_policy};
 use crate::bpf::names::text_of;
+
+pub struct Knob {
+    pub name: &'static str,
+    pub value: Value,
+    pub help: &'static str,
+}
 
 /// What the value of a knob is.
 pub enum Value {

@@ -8,12 +8,9 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::Finding;
-use super::cpu::{countable, licence_drop};
+use super::generation::{INTEL, countable, first_cpu_says, licence_drop};
 use crate::agent::clocks::Clocks;
 use crate::agent::counters::Countable;
-
-/// As the CPU calls its vendor.
-pub const INTEL: &str = "GenuineIntel";
 
 const TYPES: &str = "sys/kernel/btf/vmlinux";
 
@@ -197,12 +194,6 @@ pub fn has_openzfs(root: &Path) -> bool {
 fn knows(types: &Path, name: &str) -> bool {
     let entry = [b"\0", name.as_bytes(), b"\0"].concat();
     fs::read(types).is_ok_and(|types| types.windows(entry.len()).any(|it| it == entry))
-}
-
-/// The first value with this name in the text of `/proc/cpuinfo`.
-pub fn first_cpu_says<'a>(cpuinfo: &'a str, name: &str) -> &'a str {
-    let mut pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-    pairs.find(|(key, _)| key.trim() == name).map_or("", |(_, value)| value.trim())
 }
 
 fn words(text: &str) -> BTreeSet<String> {

@@ -8,6 +8,7 @@
 
 mod cpu;
 mod finding;
+mod generation;
 mod groups;
 mod kernel;
 mod layout;

@@ -12,6 +12,7 @@ use super::choice::Choice;
 use super::machine::ScaledMachine;
 use super::progress::Progress;
 use super::{headline, outcome_of};
+use crate::about::version;
 use crate::agent::policy::{self, named};
 use crate::cmd::{print, print_json};
 use crate::sim::Latency;
@@ -21,7 +22,6 @@ use crate::sim::outcome::Outcome;
 use crate::sim::parameters;
 use crate::sim::report::{self, ratio};
 use crate::sim::variant::Variant;
-use crate::version;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -163,7 +163,7 @@ pub fn command_line() -> String {
         false => format!("'{}'", word.replace('\'', "'\\''")),
     };
     let words = std::env::args_os().skip(1).map(|it| word(it.to_string_lossy().into_owned()));
-    std::iter::once(crate::NAME.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    std::iter::once(crate::about::NAME.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether its tier was asked for.

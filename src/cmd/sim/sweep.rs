@@ -11,13 +11,13 @@ use super::choice::from_file;
 use super::machine::Machine;
 use super::run::{check_report, command_line, variants, write_report};
 use super::{headline, jobs};
+use crate::about::version;
 use crate::cmd::{print, print_json};
 use crate::sim::Workload;
 use crate::sim::outcome::Outcome;
 use crate::sim::report::{self, Made, ratio};
 use crate::sim::score::{self, Score};
 use crate::sim::sweep::{self, Best, Drawn, Spread};
-use crate::version;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

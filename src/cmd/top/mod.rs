@@ -28,8 +28,8 @@ use ratatui::widgets::Paragraph;
 
 use self::state::{Page, State};
 use super::status;
+use crate::agent::control::stream::Followed;
 use crate::agent::control::{self, Request};
-use crate::agent::events::stream::Followed;
 use crate::agent::events::{Event, Kind, Wanted};
 use crate::agent::policy::history::{Change, What};
 use crate::agent::policy::named::NAMED;

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::hub::Following;
-use super::{Event, Wanted};
-use crate::agent::control::{self, Answer, Request};
+use super::client::begin;
+use super::protocol::{Answer, Request, write_line};
+use crate::agent::events::hub::Following;
+use crate::agent::events::{Event, Wanted};
 use crate::agent::peers::is_timeout;
 
 /// How often there is a line at least.
@@ -24,7 +25,7 @@ pub fn serve(mut stream: &UnixStream, following: &Following) -> Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     loop {
         match following.next(SIGN_OF_LIFE) {
-            Some(event) => control::write_line(&mut stream, &event)?,
+            Some(event) => write_line(&mut stream, &event)?,
             None if following.is_over() => return Ok(()),
             None => stream.write_all(b"\n")?,
         }
@@ -39,7 +40,7 @@ pub struct Followed {
 
 impl Followed {
     pub fn begin(wanted: Wanted) -> Result<Self> {
-        let stream = control::begin(&Request::Follow(wanted))?;
+        let stream = begin(&Request::Follow(wanted))?;
         let mut it = Self { lines: BufReader::new(stream), line: Vec::new() };
         it.lines.read_until(b'\n', &mut it.line).context("the scheduler gave no answer")?;
         let answer = serde_json::from_slice(&std::mem::take(&mut it.line));

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is said over the control socket, and how: a line of JSON each.
+
+use std::io::{BufRead, BufReader, Read, Write};
+
+use anyhow::{Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::agent::events::Wanted;
+use crate::agent::explain::Explanation;
+use crate::agent::peers::is_timeout;
+use crate::agent::policy::history::Change;
+use crate::agent::policy::{Difference, Setting};
+use crate::agent::status::Status;
+
+/// Where it is.
+pub const SOCKET: &str = "/run/scx_avxspec/control";
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// What is in force?
+    Show,
+    /// Something else, as a whole or not at all.
+    Change(Change),
+    /// What is in force on trial shall stay.
+    Confirm,
+    /// What is the scheduler doing?
+    Status,
+    /// What does it think of this thread?
+    Explain(i32),
+    /// What happens from now on, until one of the two goes?
+    Follow(Wanted),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// This is.
+    InForce {
+        generation: u64,
+        settings: Vec<Setting>,
+        /// How many more seconds, if it is on trial.
+        trial_left_s: Option<u64>,
+    },
+    /// This is otherwise from now on, or would be.
+    Changed {
+        generation: u64,
+        differences: Vec<Difference>,
+    },
+    Status(Box<Status>),
+    Explanation(Box<Explanation>),
+    /// Lines of events follow.
+    Following,
+    /// Nothing has changed, for this reason.
+    Refused(String),
+}
+
+pub fn read_line(stream: impl Read, most: u64) -> Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let read = BufReader::new(stream.take(most)).read_until(b'\n', &mut line);
+    read.map_err(|error| match is_timeout(&error) {
+        true => anyhow!("a line was expected, and it took too long"),
+        false => anyhow!("cannot read a line: {error}"),
+    })?;
+    if line.last() != Some(&b'\n') {
+        bail!("a line of at most {most} bytes was expected");
+    }
+    Ok(line)
+}
+
+pub fn write_line(stream: &mut impl Write, message: &impl Serialize) -> Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(stream.write_all(&line)?)
+}
