@@ -12,8 +12,10 @@ mod workload;
 pub use self::kernel::CPUS_MAX;
 pub use self::kernel::engine::COSTS;
 pub use self::machine::{Topology, model};
-pub use self::study::experiment::{self, Setup};
-pub use self::study::{comparison, outcome, parameters, report, score, sweep, unfairness, variant};
+pub use self::study::setup::Setup;
+pub use self::study::{
+    comparison, experiment, outcome, parameters, report, score, sweep, unfairness, variant,
+};
 #[cfg(feature = "fuzz")]
 pub use self::study::{scenario, trial};
 pub use self::workload::record::Latency;

@@ -8,8 +8,23 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::{InForce, Setting, differences, settings, standard, turned};
+use super::{Setting, differences, named, settings, standard, turned};
 use crate::bpf::intf::avx_policy;
+
+/// A policy, which is the first or the tenth since the agent started.
+#[derive(Clone, Copy)]
+pub struct InForce {
+    pub generation: u64,
+    /// To look for it takes long.
+    pub name: &'static str,
+    pub policy: avx_policy,
+}
+
+impl InForce {
+    pub fn new(generation: u64, policy: avx_policy) -> Self {
+        Self { generation, name: named::name_of(&policy), policy }
+    }
+}
 
 /// For how long a policy can be on trial.
 pub const TRIAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);

@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 pub use file::{document, file_of};
+pub use history::InForce;
 pub use knobs::standard;
 pub use reference::{describe, reference};
 pub use source::{is_file, load};
@@ -111,21 +112,6 @@ pub fn differences(from: &avx_policy, to: &avx_policy) -> Vec<Difference> {
         (from != to).then(|| Difference { knob: knob.name.to_owned(), from, to })
     };
     KNOBS.iter().filter_map(difference).collect()
-}
-
-/// A policy, which is the first or the tenth since the agent started.
-#[derive(Clone, Copy)]
-pub struct InForce {
-    pub generation: u64,
-    /// To look for it takes long.
-    pub name: &'static str,
-    pub policy: avx_policy,
-}
-
-impl InForce {
-    pub fn new(generation: u64, policy: avx_policy) -> Self {
-        Self { generation, name: named::name_of(&policy), policy }
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use super::files::text_at;
 use super::generation::{Generation, Loss, first_cpu_says};
-use super::{Finding, Machine, text_at};
+use super::{Finding, Machine};
 
 pub struct Cpu {
     name: String,

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use super::files::text_at;
 use super::options::{self, Options};
-use super::{Finding, Machine, text_at};
+use super::{Finding, Machine};
 
 /// The first with sched_ext.
 const OLDEST: (u32, u32) = (6, 12);

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{Finding, text_at};
+use super::Finding;
+use super::files::text_at;
 use crate::agent::cpulist;
 
 const CPUS: &str = "sys/devices/system/cpu";

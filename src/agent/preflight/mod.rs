@@ -7,6 +7,7 @@
 //! [`Report`] all that an operator may want to know before.
 
 mod cpu;
+mod files;
 mod finding;
 mod generation;
 mod groups;
@@ -18,7 +19,6 @@ mod surroundings;
 pub mod tier;
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
@@ -76,12 +76,6 @@ impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.findings.iter().try_for_each(|finding| finding.fmt(out))
     }
-}
-
-/// What a file says, if it can be read; files of the kernel end with a newline that means nothing.
-fn text_at(root: &Path, file: &str) -> Option<String> {
-    let text = fs::read_to_string(root.join(file)).ok()?;
-    Some(text.trim_end().to_owned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is said of whole machines.
 
+use std::fs;
+
 use super::tree_test::machine;
 use super::*;
 

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Finding, text_at};
+use super::Finding;
+use super::files::text_at;
 
 /// Where the C library is, by distribution.
 const LIBRARIES: [&str; 4] = [

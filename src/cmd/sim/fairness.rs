@@ -8,10 +8,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::choice::Choice;
-use super::machine::{Machine, ScaledMachine};
-use super::{headline, outcome_of};
+use super::machine::{Machine, ScaledMachine, headline, outcome_of};
 use crate::cmd::{print, print_json};
-use crate::sim::report::ratio;
+use crate::sim::score::ratio;
 use crate::sim::unfairness::{self, Sharing};
 
 #[derive(Debug, Args)]

@@ -14,8 +14,10 @@ use crate::sim::CPUS_MAX;
 use crate::sim::Topology;
 use crate::sim::Workload;
 use crate::sim::comparison::Shape;
-use crate::sim::model::Model;
+use crate::sim::model::{Model, guessed_clocks};
+use crate::sim::outcome::Outcome;
 use crate::sim::parameters;
+use crate::sim::variant::Variant;
 use crate::sim::{Setup, experiment};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
@@ -184,6 +186,17 @@ impl ScaledMachine {
 /// How the agent tells a policy to the scheduler there.
 pub fn policy_on(model: &Model, policy: &avx_policy) -> avx_policy {
     policy::on_cpu(policy, preflight::Machine::with_cpu(model.cpuinfo).clocks().licence_drop)
+}
+
+/// Under the standard policy, but for what the variant sets.
+pub fn outcome_of(setup: &Setup, variant: &Variant) -> Result<Outcome> {
+    let policy = policy::turned(policy::standard(), &variant.settings)?;
+    experiment::run(setup, variant, &policy_on(&setup.model, &policy))
+}
+
+/// Whose figures come below it, and how much is known of the clocks.
+pub fn headline(what: &str, model: &str, cores: u16) -> String {
+    format!("{what}{}. All figures are modelled.\n", guessed_clocks(model, cores))
 }
 
 #[cfg(test)]

@@ -15,15 +15,12 @@ use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use self::machine::Machine;
+use self::machine::{Machine, headline, outcome_of};
 use super::{print, print_json};
-use crate::agent::policy;
 use crate::sim::Workload;
 use crate::sim::comparison::measure_by_first;
-use crate::sim::model::guessed_clocks;
 use crate::sim::outcome::Outcome;
 use crate::sim::variant::Variant;
-use crate::sim::{Setup, experiment};
 
 /// Compare policies by simulation, on a modelled machine; needs no privilege and changes nothing.
 ///
@@ -117,16 +114,6 @@ impl Report {
     }
 }
 
-fn outcome_of(setup: &Setup, variant: &Variant) -> Result<Outcome> {
-    let policy = policy::turned(policy::standard(), &variant.settings)?;
-    experiment::run(setup, variant, &machine::policy_on(&setup.model, &policy))
-}
-
-/// Whose figures come below it, and how much is known of the clocks.
-fn headline(what: &str, model: &str, cores: u16) -> String {
-    format!("{what}{}. All figures are modelled.\n", guessed_clocks(model, cores))
-}
-
 /// The last of them, measured by the first.
 fn row(outcomes: &[Outcome]) -> Result<String> {
     let (Some(first), Some(last)) = (outcomes.first(), outcomes.last()) else {
@@ -149,6 +136,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::sim::Setup;
     use crate::sim::outcome::made_up;
     use crate::sim::workload_file;
 

@@ -9,9 +9,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::choice::Choice;
-use super::machine::ScaledMachine;
+use super::machine::{ScaledMachine, headline, outcome_of};
 use super::progress::Progress;
-use super::{headline, outcome_of};
 use crate::about::version;
 use crate::agent::policy::{self, named};
 use crate::cmd::{print, print_json};
@@ -20,7 +19,8 @@ use crate::sim::Workload;
 use crate::sim::comparison::{Comparison, measure_by_first};
 use crate::sim::outcome::Outcome;
 use crate::sim::parameters;
-use crate::sim::report::{self, ratio};
+use crate::sim::report;
+use crate::sim::score::ratio;
 use crate::sim::variant::Variant;
 
 #[derive(Debug, Args)]

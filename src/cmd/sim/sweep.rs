@@ -8,15 +8,15 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::choice::from_file;
-use super::machine::Machine;
+use super::jobs;
+use super::machine::{Machine, headline};
 use super::run::{check_report, command_line, variants, write_report};
-use super::{headline, jobs};
 use crate::about::version;
 use crate::cmd::{print, print_json};
 use crate::sim::Workload;
 use crate::sim::outcome::Outcome;
-use crate::sim::report::{self, Made, ratio};
-use crate::sim::score::{self, Score};
+use crate::sim::report::{self, Made};
+use crate::sim::score::{self, Score, ratio};
 use crate::sim::sweep::{self, Best, Drawn, Spread};
 
 #[derive(Debug, Subcommand)]

@@ -5,10 +5,10 @@
 use anyhow::Result;
 
 use super::channels::Channel;
-use super::engine::{Engine, Event};
-use super::failure::Occasion;
-use super::program::Hardware;
+use super::engine::Engine;
+use super::event::{Event, Occasion};
 use super::{MASK_WORDS, Task};
+use crate::sim::machine::hardware::Hardware;
 
 /// Until the kernel has got rid of a scheduler, and until the agent has loaded it again.
 const EJECT_NS: u64 = 500_000;

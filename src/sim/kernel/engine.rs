@@ -11,11 +11,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 use anyhow::Result;
 
 use super::channels::{Channel, Channels};
-use super::failure::{Occasion, WATCHDOG_NS};
-use super::program::{Hardware, Home, Program, Source, Step, sample_of};
+use super::event::{Event, Occasion};
+use super::program::{Home, Program, Source, Step, sample_of};
 use super::{BEGIN_NS, Code, Kernel, Task};
 use crate::sim::machine::Place;
 use crate::sim::machine::caches::{self, Caches, Footprint, Timing};
+use crate::sim::machine::hardware::Hardware;
 use crate::sim::machine::model::Kind;
 
 /// What the kernel itself takes, in nanoseconds.
@@ -41,32 +42,11 @@ pub const COSTS: Costs = Costs {
     caches: caches::SKYLAKE,
 };
 
+/// The kernel's watchdog would not let a task wait for longer.
+pub(super) const WATCHDOG_NS: u64 = 30_000_000_000;
+
 /// Less than this is due to rounding.
 pub(super) const ALMOST_NOTHING: f64 = 1e-3;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Event {
-    /// What is under way on a CPU is done, if its plan is still this one.
-    Done {
-        cpu: u32,
-        plan: u64,
-    },
-    Schedule(u32),
-    Tick(u32),
-    Wake(Task),
-    /// By a thread on this CPU.
-    Send(Channel, u32),
-    Arrive {
-        source: usize,
-        channel: Channel,
-    },
-    /// A realtime task is done there.
-    Give(u32),
-    /// The scheduler goes, and is loaded again.
-    Eject,
-    Load,
-    Watchdog,
-}
 
 pub(super) struct Thread {
     /// In the order in which they began.

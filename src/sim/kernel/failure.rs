@@ -3,14 +3,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use anyhow::{Result, anyhow, bail, ensure};
-
-use super::engine::{Engine, Event, Thread};
-use super::program::Hardware;
-use super::{BEGIN_NS, Task};
-
-/// The kernel's watchdog would not let a task wait for longer.
-pub(super) const WATCHDOG_NS: u64 = 30_000_000_000;
+/// When a simulation begins: time 0 means "never" to the scheduler.
+pub const BEGIN_NS: u64 = 1_000_000_000;
 
 #[derive(Debug, PartialEq)]
 pub struct Failure {
@@ -39,115 +33,7 @@ impl Display for Failure {
 }
 
 /// Since the machine began, to the nanosecond.
-fn time(ns: u64) -> String {
+pub(super) fn time(ns: u64) -> String {
     let ns = ns.saturating_sub(BEGIN_NS);
     format!("{}.{:06} ms", ns / 1_000_000, ns % 1_000_000)
-}
-
-/// What the machine is at. Threads are named by their numbers, for they may be gone when that is
-/// asked for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Occasion {
-    Outside,
-    Timers,
-    Event(Event),
-    EndOfWork { cpu: u32, thread: u64 },
-    OfTask(Task, &'static str),
-    OfCpu(u32, &'static str),
-}
-
-impl<H: Hardware> Engine<H> {
-    /// What is done from outside; what went wrong before that is told with what it was.
-    pub(super) fn is_at(&mut self, occasion: Occasion) {
-        if self.kernel.failure().is_none() {
-            self.occasion = occasion;
-        }
-    }
-
-    pub(super) fn check(&self) -> Result<()> {
-        if let Some(failure) = self.kernel.failure() {
-            bail!("{}", Failure { occasion: Some(self.name_of(self.occasion)), ..failure });
-        }
-        Ok(())
-    }
-
-    /// Something that is no rule of the kernel's.
-    pub(super) fn failed(&self, what: &str) -> anyhow::Error {
-        let occasion = Some(self.name_of(self.occasion));
-        let what = what.to_owned();
-        anyhow!("{}", Failure { at: self.now, occasion, callback: None, task: None, what })
-    }
-
-    /// Whether nobody waits for longer.
-    pub fn waits_at_most(&self, ns: u64) -> Result<()> {
-        let Some((it, since)) = self.waits_longest() else { return Ok(()) };
-        ensure!(
-            self.now - since <= ns,
-            "{} waits for more than {} ms, since {}",
-            self.name_of_thread(it.number),
-            ns / 1_000_000,
-            time(since)
-        );
-        Ok(())
-    }
-
-    /// It looks again when the one that waits for the longest would have waited for too long, and
-    /// nobody can have before. Without a scheduler nobody waits for it.
-    pub(super) fn watch_waits(&mut self) -> Result<()> {
-        let mut since = self.now;
-        if self.kernel.is_attached() {
-            self.waits_at_most(WATCHDOG_NS)?;
-            since = self.waits_longest().map_or(since, |(_, since)| since);
-        }
-        self.at(since + WATCHDOG_NS + 1, Event::Watchdog);
-        Ok(())
-    }
-
-    /// Who waits for the longest, and since when.
-    fn waits_longest(&self) -> Option<(&Thread, u64)> {
-        let threads = self.threads.iter();
-        let waiting = threads.filter_map(|(task, it)| Some((it, self.kernel.waits_since(*task)?)));
-        // Where tasks are in memory is chance.
-        waiting.min_by_key(|(it, since)| (*since, it.number))
-    }
-
-    fn name_of(&self, occasion: Occasion) -> String {
-        match occasion {
-            Occasion::Outside => "between two events".to_owned(),
-            Occasion::Timers => "in a timer".to_owned(),
-            Occasion::EndOfWork { cpu, thread } => {
-                format!("at the end of work of {} on CPU {cpu}", self.name_of_thread(thread))
-            }
-            Occasion::OfTask(task, what) => format!("as {} {what}", self.name_of_task(task)),
-            Occasion::OfCpu(cpu, what) => format!("as CPU {cpu} {what}"),
-            Occasion::Event(event) => self.name_of_event(event),
-        }
-    }
-
-    fn name_of_event(&self, event: Event) -> String {
-        match event {
-            Event::Done { cpu, .. } => format!("at the end of work on CPU {cpu}"),
-            Event::Schedule(cpu) => format!("as CPU {cpu} schedules"),
-            Event::Tick(cpu) => format!("in a tick of CPU {cpu}"),
-            Event::Wake(task) => format!("as {} wakes up", self.name_of_task(task)),
-            Event::Send(_, cpu) => format!("as something is sent by CPU {cpu}"),
-            Event::Arrive { .. } => "as something arrives".to_owned(),
-            Event::Give(cpu) => format!("as a realtime task gives CPU {cpu} back"),
-            Event::Eject => "as the scheduler is ejected".to_owned(),
-            Event::Load => "as the scheduler is loaded".to_owned(),
-            Event::Watchdog => "in the watchdog".to_owned(),
-        }
-    }
-
-    fn name_of_task(&self, task: Task) -> String {
-        let thread = self.threads.get(&task);
-        thread.map_or("a thread that is gone".to_owned(), |it| self.name_of_thread(it.number))
-    }
-
-    fn name_of_thread(&self, number: u64) -> String {
-        match self.threads.values().find(|it| it.number == number) {
-            Some(it) => format!("thread {number} of {}", it.program.name()),
-            None => format!("thread {number}"),
-        }
-    }
 }

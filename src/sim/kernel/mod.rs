@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel's side of a simulation, which is in C beside the scheduler: see kernel.c.
 
+mod blame;
 mod changes;
 pub mod channels;
 pub mod engine;
+mod event;
 mod failure;
 pub mod program;
 mod steps;
@@ -32,6 +34,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
 
+pub use self::failure::BEGIN_NS;
 use self::failure::Failure;
 use crate::bpf::intf::{
     avx_clocks, avx_cpu_stats, avx_event, avx_policy_in_force, avx_tier, avx_topology,
@@ -66,8 +69,6 @@ pub const CPUS_MAX: usize = native::SIM_CPUS_MAX as usize;
 /// There is one, as on a machine.
 static THE_KERNEL: Mutex<()> = Mutex::new(());
 
-/// When a simulation begins: time 0 means "never" to the scheduler.
-pub const BEGIN_NS: u64 = 1_000_000_000;
 
 /// The kernel with the scheduler attached; whoever has it has it alone.
 pub struct Kernel {

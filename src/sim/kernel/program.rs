@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What runs on a machine, what it runs on, and who sends to it from outside.
+//! What runs on a machine, and who sends to it from outside.
 
 use super::channels::Channel;
 use super::{Code, Task};
-use crate::sim::machine::Place;
 use crate::sim::machine::caches::Footprint;
 use crate::sim::machine::model::Kind;
 
@@ -98,35 +97,4 @@ pub struct Home {
     pub weight: u32,
     pub cgroup: u64,
     pub footprint: Footprint,
-}
-
-/// How fast CPUs are.
-pub trait Hardware {
-    /// From now on the CPU executes this, or idles.
-    fn run(&mut self, cpu: u32, what: Option<Kind>);
-    /// What runs there waits for its caches, or no longer does.
-    fn wait(&mut self, _cpu: u32, _waits: bool) {}
-    /// Work done in a nanosecond.
-    fn rate(&self, cpu: u32) -> f64;
-    /// The share of its speed that a CPU loses to licences.
-    fn loses(&self, _cpu: u32) -> f64 {
-        0.0
-    }
-    /// What counters that tell of the clock have counted of a CPU, if there are any.
-    fn counts(&mut self, _cpu: u32) -> Option<[u64; 3]> {
-        None
-    }
-    /// How long it takes until the CPU can run something: no time if it does.
-    fn wakes_in(&self, _cpu: u32) -> u64 {
-        0
-    }
-    /// When rates change next, if nobody calls run().
-    fn next_change(&self) -> Option<u64>;
-    fn advance(&mut self, to: u64);
-    /// A CPU whose rate changed and which was not told of yet.
-    fn take_changed(&mut self) -> Option<u32>;
-    /// Where the CPU is, which is about caches here.
-    fn place(&self, cpu: u32) -> Place {
-        Place { core: cpu as usize, llc: 0, node: 0, socket: 0 }
-    }
 }

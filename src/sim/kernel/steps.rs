@@ -3,8 +3,10 @@
 
 use super::Task;
 use super::channels::Channel;
-use super::engine::{ALMOST_NOTHING, Engine, Event, Thread};
-use super::program::{Hardware, Step, code_of, is_wide};
+use super::engine::{ALMOST_NOTHING, Engine, Thread};
+use super::event::Event;
+use super::program::{Step, code_of, is_wide};
+use crate::sim::machine::hardware::Hardware;
 
 impl<H: Hardware> Engine<H> {
     /// What was under way on the CPU is done.

@@ -7,7 +7,37 @@ use super::model::{Kind, Model};
 use super::{Books, Machine, Place, Topology};
 use crate::bpf::intf::{APERF_AND_MPERF, CYCLES_BY_LICENCE, avx_clock_counters, avx_topology};
 use crate::bpf::places::name_by_first_cpu;
-use crate::sim::kernel::program::Hardware;
+
+/// How fast CPUs are.
+pub trait Hardware {
+    /// From now on the CPU executes this, or idles.
+    fn run(&mut self, cpu: u32, what: Option<Kind>);
+    /// What runs there waits for its caches, or no longer does.
+    fn wait(&mut self, _cpu: u32, _waits: bool) {}
+    /// Work done in a nanosecond.
+    fn rate(&self, cpu: u32) -> f64;
+    /// The share of its speed that a CPU loses to licences.
+    fn loses(&self, _cpu: u32) -> f64 {
+        0.0
+    }
+    /// What counters that tell of the clock have counted of a CPU, if there are any.
+    fn counts(&mut self, _cpu: u32) -> Option<[u64; 3]> {
+        None
+    }
+    /// How long it takes until the CPU can run something: no time if it does.
+    fn wakes_in(&self, _cpu: u32) -> u64 {
+        0
+    }
+    /// When rates change next, if nobody calls run().
+    fn next_change(&self) -> Option<u64>;
+    fn advance(&mut self, to: u64);
+    /// A CPU whose rate changed and which was not told of yet.
+    fn take_changed(&mut self) -> Option<u32>;
+    /// Where the CPU is, which is about caches here.
+    fn place(&self, cpu: u32) -> Place {
+        Place { core: cpu as usize, llc: 0, node: 0, socket: 0 }
+    }
+}
 
 pub struct Modelled {
     machine: Machine,

@@ -7,25 +7,24 @@ use std::rc::Rc;
 use anyhow::{Context, Result, ensure};
 
 use super::outcome::Outcome;
+use super::setup::Setup;
 use super::variant::Variant;
 use super::watch::Watch;
 use crate::bpf::intf::{
-    AVX_TIER_OBSERVE, FAIRNESS_OFF, avx_clock_counters, avx_clocks, avx_policy,
-    avx_policy_in_force, avx_tier,
+    AVX_TIER_OBSERVE, FAIRNESS_OFF, avx_clocks, avx_policy, avx_policy_in_force,
 };
 use crate::processors::known_clocks;
 use crate::sim::kernel::channels::Channel;
-use crate::sim::kernel::engine::{Costs, Engine};
+use crate::sim::kernel::engine::Engine;
 use crate::sim::kernel::program::Home;
 use crate::sim::kernel::{BEGIN_NS, Kernel};
 use crate::sim::machine::Topology;
 use crate::sim::machine::caches::Footprint;
 use crate::sim::machine::hardware::{Modelled, places};
-use crate::sim::machine::model::Model;
 use crate::sim::workload::record::{Histogram, Record, SharedRecord};
 use crate::sim::workload::unfinished::Unfinished;
 use crate::sim::workload::worker::{Clients, Phases, Poisson, Script, Worker};
-use crate::sim::workload::{ARRIVALS_MAX, Arrivals, Group, Process, Queue, What, Workload};
+use crate::sim::workload::{ARRIVALS_MAX, Arrivals, Group, Process, Queue, What};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -34,21 +33,6 @@ const WARM_UP_NS: u64 = SECOND / 2;
 
 /// More threads would say no more.
 const THREADS_MAX: usize = 100_000;
-
-#[derive(Clone, Debug)]
-pub struct Setup {
-    pub workload: Workload,
-    pub model: Model,
-    pub topology: Topology,
-    pub costs: Costs,
-    /// As the scheduler would choose it on such a machine.
-    pub tier: avx_tier,
-    /// What tells it of clocks there, beside what it knows.
-    pub counters: avx_clock_counters,
-    /// That are measured, after the warm-up.
-    pub seconds: u64,
-    pub seed: u64,
-}
 
 /// What is wrong with what was asked for is said before anything runs, and is no mistake of the
 /// model.

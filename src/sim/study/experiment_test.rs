@@ -3,9 +3,10 @@
 
 use proptest::prelude::*;
 
-use super::experiment::{Setup, begun, run};
+use super::experiment::{begun, run};
 use super::outcome::Outcome;
 use super::parameters;
+use super::setup::Setup;
 use super::variant::Variant;
 use crate::agent::policy;
 use crate::bpf::intf::{

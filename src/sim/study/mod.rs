@@ -10,6 +10,7 @@ pub mod report;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod scenario;
 pub mod score;
+pub mod setup;
 pub mod sweep;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod trial;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::Setup;
+use super::setup::Setup;
 use super::uncertainty::grows;
 use super::variant::Variant;
 use super::watch::{BATCHES, Class, Done, Strip, Watch};

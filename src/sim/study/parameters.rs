@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::experiment::Setup;
+use super::setup::Setup;
 use crate::processors::Step;
 use crate::sim::kernel::engine::Costs;
 use crate::sim::machine::caches::{LINE_BYTES, Timing};

@@ -35,6 +35,11 @@ impl Score {
     }
 }
 
+/// For people to read, unless there is nothing to measure by.
+pub fn ratio(it: Option<f64>) -> String {
+    it.map_or("-".to_owned(), |it| format!("{it:.4}"))
+}
+
 /// Of the work of a score: in what is drawn, and in what is done.
 pub fn errors(outcome: &Outcome, reference: &Outcome, score: f64) -> Errors {
     let luck = |(it, by): (&f64, &f64)| it - score * by;

@@ -13,10 +13,10 @@ use crate::bpf::intf::{AVX_WAIT_MAX_S, avx_clocks, avx_policy, avx_policy_in_for
 use crate::processors::{UNKNOWN_CLOCKS, known_clocks};
 use crate::sim::kernel::channels::Channel;
 use crate::sim::kernel::engine::{COSTS, Engine};
-use crate::sim::kernel::program::{Hardware, Home, Program, Step};
+use crate::sim::kernel::program::{Home, Program, Step};
 use crate::sim::kernel::{BEGIN_NS, Kernel, MASK_WORDS, Task};
 use crate::sim::machine::caches::Footprint;
-use crate::sim::machine::hardware::{Modelled, Steady, places};
+use crate::sim::machine::hardware::{Hardware, Modelled, Steady, places};
 use crate::sim::machine::model::{Kind, Model};
 
 const MS: u64 = 1_000_000;

@@ -2,8 +2,9 @@
 //! Whether a ratio is as uncertain as it is said to be, of many runs.
 
 use super::comparison::measure_by_first;
-use super::experiment::{Setup, run};
+use super::experiment::run;
 use super::outcome::Outcome;
+use super::setup::Setup;
 use super::variant::Variant;
 use crate::agent::policy;
 use crate::bpf::intf::{AVX_TIER_TRAP, NO_CLOCK_COUNTERS};

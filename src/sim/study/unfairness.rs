@@ -9,9 +9,9 @@
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::experiment::Setup;
 use super::outcome::Outcome;
 use super::score;
+use super::setup::Setup;
 use super::variant::Variant;
 use crate::sim::machine::model::{Licence, Model};
 use crate::sim::workload::{Group, What, Workload};

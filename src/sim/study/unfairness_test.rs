@@ -3,8 +3,9 @@
 
 use anyhow::Result;
 
-use super::experiment::{Setup, begun, run};
+use super::experiment::{begun, run};
 use super::outcome::Outcome;
+use super::setup::Setup;
 use super::unfairness::{Sharing, measure};
 use super::variant::Variant;
 use crate::agent::policy;

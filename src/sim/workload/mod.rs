@@ -6,6 +6,7 @@
 
 pub mod file;
 pub mod record;
+mod shipped;
 pub mod trace;
 pub mod unfinished;
 pub mod worker;
@@ -21,29 +22,6 @@ use serde::Deserialize;
 use crate::sim::machine::Topology;
 use crate::sim::machine::caches::Footprint;
 use crate::sim::machine::model::{Kind, Licence, Model};
-
-/// Those that come with the program, by name.
-const OWN: [(&str, &str); 19] = [
-    ("fair-build", include_str!("shipped/fair-build.toml")),
-    ("fair-compute", include_str!("shipped/fair-compute.toml")),
-    ("fair-pipeline", include_str!("shipped/fair-pipeline.toml")),
-    ("fair-server", include_str!("shipped/fair-server.toml")),
-    ("few", include_str!("shipped/few.toml")),
-    ("nginx", include_str!("shipped/nginx.toml")),
-    ("nginx-low", include_str!("shipped/nginx-low.toml")),
-    ("nginx-recorded", include_str!("shipped/nginx-recorded.toml")),
-    ("primes-1-100", include_str!("shipped/primes-1-100.toml")),
-    ("primes-50-50", include_str!("shipped/primes-50-50.toml")),
-    ("steps", include_str!("shipped/steps.toml")),
-    ("tenants", include_str!("shipped/tenants.toml")),
-    ("x264", include_str!("shipped/x264.toml")),
-    ("x264-low", include_str!("shipped/x264-low.toml")),
-    ("x264-nginx", include_str!("shipped/x264-nginx.toml")),
-    ("x265-build", include_str!("shipped/x265-build.toml")),
-    ("x265-nginx", include_str!("shipped/x265-nginx.toml")),
-    ("x265-parsec", include_str!("shipped/x265-parsec.toml")),
-    ("yield", include_str!("shipped/yield.toml")),
-];
 
 /// Requests for a group, in a second. Each is an event, and waits in memory until somebody takes it.
 pub const ARRIVALS_MAX: f64 = 1e7;
@@ -222,20 +200,6 @@ impl Shape {
 }
 
 impl Workload {
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        OWN.iter().map(|(name, _)| *name)
-    }
-
-    pub fn named(name: &str) -> Result<Self> {
-        let (name, text) = OWN.iter().find(|(known, _)| *known == name).with_context(|| {
-            format!(
-                "there is no workload {name:?}: choose one of {}, or name a file with --workload",
-                Self::names().collect::<Vec<_>>().join(", ")
-            )
-        })?;
-        file::read(name, text)
-    }
-
     /// For each group whether all that is sent to it comes from outside, however many wait: its
     /// requests, or those of a group of which that is true.
     pub fn open_groups(&self) -> Vec<bool> {
@@ -339,18 +303,6 @@ mod tests {
             assert!((variance.sqrt() / mean / spread - 1.0).abs() < 0.05, "{form:?}: {variance}");
             assert_eq!(length.sample(0, &mut random), 0.0);
         }
-    }
-
-    #[test]
-    fn each_has_a_file_that_can_be_read_and_names_its_sources() {
-        for (name, text) in OWN {
-            let workload = Workload::named(name).unwrap();
-            assert_eq!(workload.name, name);
-            assert!(text.contains("\n# Sources:"), "{name}");
-        }
-        assert!(
-            Workload::named("sleep").unwrap_err().to_string().contains("choose one of fair-build")
-        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::fmt::Write;
 use self::svg::{CORES_SHOWN, escape};
 use super::comparison::{Comparison, Shape};
 use super::outcome::{ClassShares, Outcome};
+use super::score::ratio;
 use super::watch::COLUMNS;
 use crate::sim::machine::model::guessed_clocks;
 use crate::sim::workload::record::Latency;
@@ -187,11 +188,6 @@ fn shares(class: &ClassShares) -> String {
     }
     let [l0, l1, l2] = class.by_licence.map(|share| format!("{:.1}", 100.0 * share));
     format!("{l0} / {l1} / {l2}")
-}
-
-/// Unless there is nothing to measure by.
-pub fn ratio(it: Option<f64>) -> String {
-    it.map_or("-".to_owned(), |it| format!("{it:.4}"))
 }
 
 fn numbers(comparison: &Comparison) -> String {

@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
-use super::ratio;
 use crate::sim::study::comparison::Comparison;
 use crate::sim::study::outcome::Outcome;
+use crate::sim::study::score::ratio;
 use crate::sim::study::sweep::percentile;
 use crate::sim::study::watch::{CoreStrip, Strip};
 use crate::sim::workload::record::Latency;
