@@ -7,6 +7,8 @@ mod bpf;
 mod cmd;
 #[cfg(test)]
 mod documents_test;
+#[cfg(test)]
+mod layers_test;
 mod processors;
 mod sim;
 

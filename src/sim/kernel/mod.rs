@@ -69,7 +69,6 @@ pub const CPUS_MAX: usize = native::SIM_CPUS_MAX as usize;
 /// There is one, as on a machine.
 static THE_KERNEL: Mutex<()> = Mutex::new(());
 
-
 /// The kernel with the scheduler attached; whoever has it has it alone.
 pub struct Kernel {
     _alone: MutexGuard<'static, ()>,
@@ -432,7 +431,8 @@ impl Kernel {
                 nr => std::slice::from_raw_parts(calls, nr as usize),
             }
         };
-        let name = |call: &native::sim_call| CALLBACKS.get(call.callback as usize).copied().unwrap_or("?");
+        let name =
+            |call: &native::sim_call| CALLBACKS.get(call.callback as usize).copied().unwrap_or("?");
         calls.iter().map(|call| (Task(call.task), name(call))).collect()
     }
 
