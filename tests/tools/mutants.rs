@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `cargo rig mutants`: seed each known bug, see the test named for it fail.
 //!
-//! The list is tests/mutants.toml. A mutant is killed when the tree with the
-//! bug still builds and the test that names it fails; first the test has to
-//! pass without any bug. A survivor means that the test cannot fail.
+//! They are listed in tests/mutants, in a file for each area. A mutant is killed
+//! when the tree with the bug still builds and the test that names it fails; first
+//! the test has to pass without any bug. A survivor means that the test cannot fail.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,6 +21,9 @@ use crate::vm::{in_repository, kernel};
 pub struct Arguments {
     /// Only mutants whose name contains one of these
     words: Vec<String>,
+    /// Show them, with the tests that kill them, and seed none
+    #[arg(long)]
+    list: bool,
 }
 
 #[derive(Deserialize)]
@@ -41,8 +44,14 @@ struct Mutant {
 
 impl List {
     fn read() -> Result<Self> {
-        let text = fs::read_to_string(in_repository("tests/mutants.toml"))?;
-        toml::from_str(&text).context("tests/mutants.toml")
+        let mut all = Self { mutant: Vec::new() };
+        for file in files_below(&in_repository("tests/mutants"))? {
+            let text = fs::read_to_string(&file)?;
+            let of_an_area: Self =
+                toml::from_str(&text).with_context(|| file.display().to_string())?;
+            all.mutant.extend(of_an_area.mutant);
+        }
+        Ok(all)
     }
 }
 
@@ -75,6 +84,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let chosen: Vec<&Mutant> =
         list.mutant.iter().filter(|mutant| is_meant(&mutant.name, &arguments.words)).collect();
     ensure!(!chosen.is_empty(), "no mutant's name contains {:?}", arguments.words.join(" or "));
+    if arguments.list {
+        chosen.iter().for_each(|mutant| println!("{:50} {}", mutant.name, mutant.killed_by));
+        return Ok(ExitCode::SUCCESS);
+    }
 
     let tree = Tree::copy()?;
     let judges: BTreeSet<&str> = chosen.iter().map(|mutant| mutant.killed_by.as_str()).collect();
