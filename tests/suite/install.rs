@@ -21,7 +21,7 @@ crate::tests! {
 }
 
 /// Below PREFIX, beside the manual pages of commands and the patches of the kernel.
-const FILES: [&str; 33] = [
+const FILES: [&str; 34] = [
     "bin/scx_avxspec",
     "include/scx_avxspec_hints.h",
     "lib/systemd/system/scx_avxspec.service",
@@ -37,6 +37,7 @@ const FILES: [&str; 33] = [
     "share/doc/scx_avxspec/contrib/systemd/scx_avxspec.default",
     "share/doc/scx_avxspec/contrib/systemd/scx_avxspec.service",
     "share/doc/scx_avxspec/docs/figures.md",
+    "share/doc/scx_avxspec/docs/hacking.md",
     "share/doc/scx_avxspec/docs/metrics.md",
     "share/doc/scx_avxspec/docs/operating.md",
     "share/doc/scx_avxspec/docs/policy.md",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{all_tests, scheduler};
 use crate::vm::in_repository;
@@ -18,15 +18,21 @@ crate::tests! {
     make_run_compares_a_load_without_and_with_avx_cores(300),
     cargo_rig_boot_runs_a_command(60),
     make_bench_writes_results(60),
+    the_references_are_what_is_printed(5),
+    whoever_changes_something_is_shown_what_there_is(30),
 }
 
 const MAKE_RUN: &str = "readme::make_run_compares_a_load_without_and_with_avx_cores";
 const RIG_BOOT: &str = "readme::cargo_rig_boot_runs_a_command";
+const REFERENCES: &str = "readme::the_references_are_what_is_printed";
+const SHOWN: &str = "readme::whoever_changes_something_is_shown_what_there_is";
 const BENCH_PART: &str = "readme::make_bench_writes_results";
 
-/// The commands in README.md, and what runs each of them: a test, or the
+/// The commands in a document, and what runs each of them: a test, or the
 /// script that continuous integration starts.
-const RUN_BY: &[(&str, &str)] = &[
+type RunBy = &'static [(&'static str, &'static str)];
+
+const OF_README: RunBy = &[
     ("make run", MAKE_RUN),
     ("make test", ".ci/run"),
     ("make check", "Makefile"),
@@ -42,16 +48,56 @@ const RUN_BY: &[(&str, &str)] = &[
     ),
 ];
 
+const OF_HACKING: RunBy = &[
+    ("make test", ".ci/run"),
+    ("make check", "Makefile"),
+    ("make bench ONLY=rig.qemu", BENCH_PART),
+    ("target/release/scx_avxspec generate policy >docs/policy.md", REFERENCES),
+    ("target/release/scx_avxspec --help-metrics >docs/metrics.md", REFERENCES),
+    ("target/release/scx_avxspec sim run few --seconds 1", SHOWN),
+    ("cargo rig mutants --list the_library_is", SHOWN),
+    (
+        "cargo test --release --locked --test rig -- --exact host::each_known_bug_can_still_be_seeded",
+        SHOWN,
+    ),
+];
+
 fn every_command_is_run_by_a_test() -> Result<()> {
-    let readme = fs::read_to_string(in_repository("README.md"))?;
-    let told: BTreeSet<&str> = readme.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
-    let known: BTreeSet<&str> = RUN_BY.iter().map(|(command, _)| *command).collect();
-    ensure!(told == known, "README.md tells {told:?}, the tests run {known:?}");
-    for (command, runner) in RUN_BY {
-        let is_test = all_tests().any(|test| test.name == *runner);
-        let is_script = fs::read_to_string(in_repository(runner))
-            .is_ok_and(|script| script.contains(command.trim_start_matches("make ")));
-        ensure!(is_test || is_script, "{command:?}: {runner} does not run it");
+    for (document, run_by) in [("README.md", OF_README), ("docs/hacking.md", OF_HACKING)] {
+        let text = fs::read_to_string(in_repository(document))?;
+        let told: BTreeSet<&str> =
+            text.lines().filter_map(|line| line.trim_start().strip_prefix("$ ")).collect();
+        let known: BTreeSet<&str> = run_by.iter().map(|(command, _)| *command).collect();
+        ensure!(told == known, "{document} tells {told:?}, the tests run {known:?}");
+        for (command, runner) in run_by {
+            let is_test = all_tests().any(|test| test.name == *runner);
+            let is_script = fs::read_to_string(in_repository(runner))
+                .is_ok_and(|script| script.contains(command.trim_start_matches("make ")));
+            ensure!(is_test || is_script, "{command:?}: {runner} does not run it");
+        }
+    }
+    Ok(())
+}
+
+/// Of the commands in docs/hacking.md those that `runner` runs.
+fn commands_run_by(runner: &str) -> impl Iterator<Item = &'static str> {
+    OF_HACKING.iter().filter(move |(_, by)| *by == runner).map(|(command, _)| *command)
+}
+
+/// They print what stands in the file that they are to be written to.
+fn the_references_are_what_is_printed() -> Result<()> {
+    for command in commands_run_by(REFERENCES) {
+        let (print, file) = command.split_once(" >").context("it is written to a file")?;
+        ensure!(type_in(print)? == fs::read_to_string(in_repository(file))?, "{command}");
+    }
+    Ok(())
+}
+
+fn whoever_changes_something_is_shown_what_there_is() -> Result<()> {
+    let signs = ["few", "the_library_is_never_quiet ", "1 passed"];
+    for (command, sign) in commands_run_by(SHOWN).zip(signs) {
+        let text = type_in(command)?;
+        ensure!(text.contains(sign), "no {sign:?} after {command:?}:\n{}", tail(&text, 40));
     }
     Ok(())
 }
@@ -107,7 +153,7 @@ fn make_run_compares_a_load_without_and_with_avx_cores() -> Result<()> {
 }
 
 fn cargo_rig_boot_runs_a_command() -> Result<()> {
-    let (command, _) = RUN_BY
+    let (command, _) = OF_README
         .iter()
         .find(|(_, runner)| *runner == RIG_BOOT)
         .ok_or_else(|| anyhow::anyhow!("the command is in the table"))?;
