@@ -179,7 +179,7 @@ deb: build $(CARGO_DEB)
 	PATH="$(CURDIR)/target/tools/bin:$$PATH" cargo deb --no-build --locked
 
 $(CARGO_DEB):
-	cargo install cargo-deb --version $(CARGO_DEB_VERSION) --locked --root target/tools
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=1 cargo install cargo-deb --version $(CARGO_DEB_VERSION) --locked --root target/tools
 
 clean:
 	cargo clean

@@ -175,7 +175,7 @@ static __always_inline bool is_on_its_way(struct task_struct *p)
 }
 
 /* Whether there may be an idle CPU for a task that nobody has looked for. */
-static bool may_find_idle(const struct task_struct *p, s32 only_cpu, u64 enq_flags)
+static bool may_find_idle(struct task_struct *p, s32 only_cpu, u64 enq_flags)
 {
 	/* Whoever asks is not idle. */
 	if (only_cpu >= 0)

@@ -44,10 +44,10 @@ static __attribute__((noinline)) void call(double (*function)(void))
 	calls++;
 }
 
-#define CALLER(name)                                                                               \
-	static double call_##name(void)                                                            \
-	{                                                                                          \
-		return name(x);                                                                    \
+#define CALLER(name)                    \
+	static double call_##name(void) \
+	{                               \
+		return name(x);         \
 	}
 
 CALLER(sin)

@@ -173,6 +173,8 @@ fn timed(test: &'static Test) -> Result<(), Failed> {
     times.push(Taken { test, busy, machines: process::cpu_time() - used });
     result.map_err(|error| {
         let message = format!("{error:#}");
+        // A run that is cut off has no end to say it at.
+        eprintln!("rig: {} failed: {message}", test.name);
         if let Ok(mut failures) = FAILURES.lock() {
             failures.push((test.name, message.clone()));
         }

@@ -119,7 +119,7 @@ pub fn boot(arguments: &Arguments) -> Result<ExitCode> {
         .command(&arguments.command.join(" "))
         .limit(arguments.limit)
         .streams()
-        .from_power_on()
+        .boots_by_itself()
         .boot()?;
     if let Some(file) = &arguments.trace {
         fs::write(file, outcome.host_file("oracle.trace")?)

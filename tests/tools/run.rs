@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         // guest second has fifty million for each CPU.
         .limit(300 + 2 * u64::from(seconds) * u64::from(cpus) * 20)
         .streams()
-        .from_power_on();
+        .boots_by_itself();
     for half in HALVES {
         for kind in KINDS {
             guest = guest.collect(&format!("/tmp/{kind}.{half}"));

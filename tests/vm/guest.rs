@@ -41,7 +41,7 @@ pub struct Guest {
     tolerated: Vec<&'static str>,
     limit: Duration,
     streams: bool,
-    from_power_on: bool,
+    boots_by_itself: bool,
 }
 
 enum KernelChoice {
@@ -71,7 +71,7 @@ impl Guest {
             tolerated: Vec::new(),
             limit: DEFAULT_LIMIT,
             streams: false,
-            from_power_on: false,
+            boots_by_itself: false,
         }
     }
 
@@ -143,8 +143,8 @@ impl Guest {
     }
 
     /// Boots a machine for this guest alone.
-    pub fn from_power_on(mut self) -> Self {
-        self.from_power_on = true;
+    pub fn boots_by_itself(mut self) -> Self {
+        self.boots_by_itself = true;
         self
     }
 
@@ -169,7 +169,7 @@ impl Guest {
         };
         let (machine, image, root) =
             (&self.machine, kernel.image.display(), userland.image.display());
-        let stand = match self.machine.can_stand() && !self.from_power_on {
+        let stand = match self.machine.can_stand() && !self.boots_by_itself {
             true => {
                 let name = format!("{machine:?} {image} {root}");
                 Some(Stand::of(name, limit, |dir| {

@@ -6,9 +6,11 @@
 //! host has; maintainer scripts are not run. A release other than the host's
 //! comes from the same mirror, with an apt state of its own in the cache.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -71,8 +73,21 @@ impl Apt {
         command
     }
 
-    /// The version of `package` that this release has to offer.
+    /// The version of `package` that this release has to offer. Every guest asks, and apt takes a
+    /// second to answer: it is asked once.
     pub fn candidate(&self, package: &str) -> Result<String> {
+        static ANSWERS: Mutex<BTreeMap<(String, String), String>> = Mutex::new(BTreeMap::new());
+        let question = (self.name.clone(), package.to_owned());
+        let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = answers.get(&question) {
+            return Ok(answer.clone());
+        }
+        let answer = self.ask_for_candidate(package)?;
+        answers.insert(question, answer.clone());
+        Ok(answer)
+    }
+
+    fn ask_for_candidate(&self, package: &str) -> Result<String> {
         let policy = text_of(self.tool("apt-cache").args(["policy", package]))?;
         policy
             .lines()

@@ -32,6 +32,9 @@
 
 #include "checkpoint.h"
 
+/* Bochs has a dozen open. */
+#define MAX_FDS 256
+
 static void give_up(const char *what)
 {
 	perror(what);
@@ -90,7 +93,7 @@ static void move_to(const char *place)
 {
 	char old_place[PATH_MAX];
 	struct dirent *entry;
-	int fds[256], n = 0;
+	int fds[MAX_FDS], n = 0;
 	DIR *all;
 
 	if (!getcwd(old_place, sizeof(old_place)) || chdir(place))
@@ -98,7 +101,7 @@ static void move_to(const char *place)
 	all = opendir("/proc/self/fd");
 	if (!all)
 		give_up("/proc/self/fd");
-	while ((entry = readdir(all)) && n < 256)
+	while ((entry = readdir(all)) && n < MAX_FDS)
 		if (entry->d_name[0] != '.')
 			fds[n++] = atoi(entry->d_name);
 	closedir(all);
@@ -117,14 +120,14 @@ void checkpoint_stand(void)
 	if (!number)
 		return;
 	control = atoi(number);
+	/* What is buffered would be missing from the files, and then be written by each copy. */
+	fflush(NULL);
 	tell(control, 0);
 	for (;;) {
 		length = recv(control, place, sizeof(place) - 1, 0);
 		if (length <= 0)
 			_exit(0);
 		place[length] = 0;
-		/* What is buffered would be written by each copy. */
-		fflush(NULL);
 		pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
 		if (!pid)
 			break;
