@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 
-use super::hotplug::FAIR_SERVER;
 use super::{scheduler_guest, script};
 use crate::vm::machine::Machine;
 use crate::vm::{Bochs, Flavour, Qemu, bpf, in_repository, program};
@@ -59,7 +58,6 @@ fn wrong_of(
         .program(&program::compile(&in_repository("tests/calls/scenes.c"))?)
         .file("/calls.o", &bpf::compile(&in_repository("tests/calls/calls.bpf.c"))?)
         .command(&script(&commands(&scenes, tries)))
-        .tolerates_each(FAIR_SERVER)
         .limit(900)
         .boot()?;
     let played = played(outcome.stdout(0)?);

@@ -6,7 +6,6 @@
 use anyhow::{Result, ensure};
 
 use super::counts::{Counts, counts_of};
-use super::hotplug::FAIR_SERVER;
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::{Flavour, Qemu, in_repository, program};
@@ -50,7 +49,6 @@ fn crowd(machine: Qemu, tasks: u32, seconds: u32, hotplug_ms: u32) -> Result<Cou
              stop_scheduler
              echo status=$status"
         )))
-        .tolerates_each(FAIR_SERVER)
         .limit(400 + 30 * u64::from(seconds))
         .boot()?;
     let counts = counts_of(&outcome, 0)?;

@@ -6,7 +6,6 @@ use serde::Deserialize;
 
 use super::avx::{WIDE, phases_guest, user_rows};
 use super::counts::counts_of;
-use super::hotplug::FAIR_SERVER;
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::guest::Outcome;
@@ -232,7 +231,6 @@ fn they_go_on_when_a_cpu_goes_and_comes() -> Result<()> {
              echo status=$status",
         ))
         .collect("/tmp/events")
-        .tolerates_each(FAIR_SERVER)
         .boot()?;
     let counts = counts_of(&outcome, 0)?;
     ensure_eq!((counts["refused"], counts["status"]), (1, 0));

@@ -17,14 +17,6 @@ fn the_scheduler_restarts_by_itself_and_nothing_stalls() -> Result<()> {
     rounds(3)
 }
 
-/// Linux 6.12 lets the bandwidth that it accounts to a CPU's fair server sink
-/// below zero, or finds the server in a state that it thought impossible, and
-/// says so once, when all tasks change from the fair class to sched_ext and back
-/// around the CPU's own going and coming. No scheduler in BPF can touch that
-/// account, and nothing follows from it here.
-pub const FAIR_SERVER: [&str; 2] =
-    ["at kernel/sched/deadline.c:265 ", "at kernel/sched/deadline.c:428 "];
-
 pub fn rounds(count: u32) -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .command(&script(&format!(
@@ -43,7 +35,6 @@ pub fn rounds(count: u32) -> Result<()> {
              echo status $status
              cat /tmp/scheduler.err /tmp/scheduler.out >&2"
         )))
-        .tolerates_each(FAIR_SERVER)
         .limit(200 + 60 * u64::from(count))
         .boot()?;
     let output = outcome.stdout(0)?;
@@ -83,7 +74,6 @@ fn several_cpus_may_go_while_it_restarts() -> Result<()> {
              stop_scheduler
              echo status $status",
         ))
-        .tolerates_each(FAIR_SERVER)
         .limit(400)
         .boot()?;
     let output = outcome.stdout(0)?;

@@ -6,7 +6,6 @@ use anyhow::{Result, ensure};
 use super::counts::counts_of;
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
-use crate::suite::hotplug::FAIR_SERVER;
 use crate::vm::{Flavour, Qemu, in_repository};
 
 crate::tests! {
@@ -54,7 +53,6 @@ fn prometheus_scrapes_the_agent_and_finds_nothing_wrong() -> Result<()> {
              get $agent/healthz && fail somebody listens yet
              echo status=$status",
         ))
-        .tolerates_each(FAIR_SERVER)
         .boot()?;
     let counts = counts_of(&outcome, 0)?;
     ensure!(counts["before"] > 0 && counts["after"] >= counts["before"], "{counts:?}");

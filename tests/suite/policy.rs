@@ -5,7 +5,6 @@
 use anyhow::{Result, ensure};
 
 use super::counts::counts_of;
-use super::hotplug::FAIR_SERVER;
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::{Flavour, Qemu, in_repository, program};
@@ -95,7 +94,6 @@ fn is_used_undone_tried_out_and_confirmed_while_the_scheduler_runs() -> Result<(
              echo status=$status
              cat /tmp/scheduler.err >&2"
         )))
-        .tolerates_each(FAIR_SERVER)
         .limit(600)
         .boot()?;
     let said = &outcome.commands[0].stderr;

@@ -4,7 +4,6 @@
 use anyhow::{Result, ensure};
 
 use super::{scheduler_guest, script, with_refusals};
-use crate::suite::hotplug::FAIR_SERVER;
 use crate::suite::recovery::ERROR;
 use crate::vm::guest::Guest;
 use crate::vm::{Flavour, Qemu, in_repository};
@@ -99,7 +98,6 @@ fn systemd_starts_it_again_whatever_befalls_it() -> Result<()> {
              [ ! -d /run/scx_avxspec ] || echo its directory is kept
              [ ! -d /run/scx/other ] || echo that of all schedulers is not",
         ))
-        .tolerates_each(FAIR_SERVER)
         .tolerates(ERROR)
         .limit(600)
         .boot()?;

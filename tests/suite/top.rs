@@ -3,7 +3,6 @@
 
 use anyhow::{Result, ensure};
 
-use super::hotplug::FAIR_SERVER;
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
 use crate::vm::{Flavour, Qemu};
@@ -105,7 +104,6 @@ fn it_shows_what_is_so_and_leaves_the_terminal_as_it_was() -> Result<()> {
              done
              stop_scheduler",
         ))
-        .tolerates_each(FAIR_SERVER)
         .collect("/tmp/wide")
         .collect("/tmp/narrow")
         .boot()?;

@@ -6,7 +6,6 @@ use anyhow::{Result, ensure};
 use super::{forcing_guest, judge, test_program};
 use crate::ensure_eq;
 use crate::suite::counts::counts_of;
-use crate::suite::hotplug::FAIR_SERVER;
 use crate::suite::recovery::{ERROR, STALL, ejector};
 use crate::suite::{scheduler_program, script};
 use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository};
@@ -167,7 +166,6 @@ pub(super) fn check_in_exec(what: &str) -> Result<()> {
 
 fn cpus_come_and_go_while_avx512_is_hidden() -> Result<()> {
     let outcome = guest_with_module()?
-        .tolerates_each(FAIR_SERVER)
         .command(&hiding_script(
             "rig force --set what=0xe0 --set visible_in=5 --set migrate=1 --set slice_us=2000 \
                  -- vectors 600 3 >/tmp/vectors 2>&1 & force=$!
@@ -190,7 +188,6 @@ fn cpus_come_and_go_while_avx512_is_hidden() -> Result<()> {
 
 fn a_cpu_that_went_offline_reduced_comes_back_in_full() -> Result<()> {
     let outcome = guest_with_module()?
-        .tolerates_each(FAIR_SERVER)
         .command(&hiding_script(
             "# Whoever runs on the other CPU after this makes its XCR0 full.
              taskset -p 1 $$ >/dev/null
