@@ -41,6 +41,8 @@ enum avx_limits {
 	AVX_SLICE_MAX_NS = 20 * 1000 * 1000,
 	/* The same when many wait: below this, switching costs more than it gives. */
 	AVX_SLICE_MIN_NS = 1 * 1000 * 1000,
+	/* For how long one that has just begun to run is left alone by one that weighs as much. */
+	AVX_REQUEST_NS = 2 * 1000 * 1000,
 	/* The weight of a task at nice 0. The kernel's range is 1 to 10000. */
 	AVX_WEIGHT_NORMAL = 100,
 	/* Buckets of the histograms of waits: the first one is for less than so many
@@ -72,6 +74,8 @@ struct queue_ctx {
 	u64 nr_cpus; /* that take from it by preference */
 	u64 nr_waiting;
 	u64 weight_waiting;
+	u64 weight_running; /* of what runs on these CPUs, or ran the last time; shared queues */
+	u64 clock_at;	    /* when the clock went on the last time */
 } __attribute__((aligned(64)));
 
 /* How AVX work is found out about, from the best way to none. */
@@ -522,6 +526,7 @@ struct avx_cpu_stats {
 	u64 kept;	    /* slices given again to the task that was running */
 	u64 unshared;	    /* ... or not, for it goes to an idle core from one that it shared */
 	u64 overdue;	    /* tasks queued at the longest wait instead of their weight's */
+	u64 wakeup_kicks;   /* CPUs that were to choose anew, since who woke up is due before */
 	u64 rescues;	    /* idle CPUs woken by the tick for a task that waited */
 	u64 avx_ns;	    /* time that AVX tasks ran, */
 	u64 avx_apart_ns;   /* ... of which those that may use no AVX core, */

@@ -19,6 +19,7 @@
 #include "reach.bpf.h"
 #include "rescue.bpf.h"
 #include "roles.bpf.h"
+#include "room.bpf.h"
 #include "saved.bpf.h"
 #include "state.bpf.h"
 #include "visibility.bpf.h"
@@ -77,11 +78,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 		}
 	}
 
-	if (!classifies())
-		return 0;
+	err = init_masks();
+	if (err || !classifies())
+		return err;
 	init_retries();
-	err = init_roles();
-	return err ?: start_looking();
+	return start_looking();
 }
 
 /* It may sleep, for without memory at once there would be no new task. */
@@ -188,7 +189,7 @@ static bool may_find_idle(struct task_struct *p, s32 only_cpu, u64 enq_flags)
 
 void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct queue_ctx *queue, *old;
+	struct queue_ctx *queue, *old, *clock;
 	u64 id, weight, slice, tag;
 	struct task_ctx *tctx;
 	struct avx_load load;
@@ -211,21 +212,23 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 
 	queue = lookup_queue(id);
-	old = !tctx || tctx->queue == id ? queue : lookup_queue(tctx->queue);
-	if (!tctx || !queue || !old) {
+	clock = lookup_queue(clock_of(id));
+	old = !tctx || tctx->queue == clock_of(id) ? clock : lookup_queue(tctx->queue);
+	if (!tctx || !queue || !clock || !old) {
 		scx_bpf_error("%s[%d] has no queue or no context", p->comm, p->pid);
 		return;
 	}
 
-	settle(p, tctx, old);
-	if (old != queue)
-		move_to_queue(tctx, id, old, queue);
+	now = scx_bpf_now();
+	settle(p, tctx, old, now);
+	if (old != clock)
+		move_to_queue(tctx, clock_of(id), old, clock);
 
 	load = load_of(queue);
 	slice = turn_of(is_avx, slice_for(&load));
-	tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
-	now = scx_bpf_now();
-	due = due_of(tctx->vtime, queue->clock, now, p->scx.weight, &load);
+	load = load_of_clock(tctx->queue, clock);
+	tctx->vtime = vtime_bound(tctx->vtime, clock->clock, slice_for(&load));
+	due = due_of(tctx->vtime, clock->clock, now, p->scx.weight, &load);
 	if (waits_on)
 		due = due_since(due, tctx->queued_at);
 	else
@@ -238,16 +241,18 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	tag = join_queue(tctx, id, queue, weight);
 	scx_bpf_dsq_insert_vtime(p, id, slice, tagged(due.at, tag), enq_flags);
 
-	if (only_cpu >= 0) {
+	if (only_cpu >= 0)
 		stat_add(queued_private, 1);
-	} else if (is_avx) {
-		/* The CPU that @p leaves has just decided who is next there. */
-		preempt_avx_core_for(p,
-				     enq_flags & SCX_ENQ_WAKEUP ? -1 : bpf_get_smp_processor_id());
+	else if (is_avx)
 		stat_add(queued_avx, 1);
-	} else {
+	else
 		stat_add(queued_shared, 1);
-	}
+	if (only_cpu >= 0 && wakes_up(p, enq_flags))
+		make_room_on(only_cpu, p, now, due.at);
+	else if (only_cpu < 0 && (is_avx || wakes_up(p, enq_flags)))
+		/* The CPU that @p leaves has just decided who is next there. */
+		make_room_for(p, due.at, is_avx,
+			      enq_flags & SCX_ENQ_WAKEUP ? -1 : bpf_get_smp_processor_id());
 }
 
 static void run_on(struct task_struct *p, struct task_ctx *tctx, struct cpu_ctx *cctx)
@@ -344,6 +349,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!cctx)
 		return;
+	cctx->asked = false;
 	/* Who was sent here would be in the local queue, and run without a question. */
 	cctx->coming = 0;
 	if (may_stay && sends_away(prev, cpu, cctx))
@@ -478,6 +484,7 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as)
  */
 void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 {
+	u64 due_at = p->scx.dsq_vtime & ~TAG_MASK;
 	u64 waited_as = leave_queue(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
@@ -490,6 +497,8 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		cctx->started_at = 0;
 		return;
 	}
+	now = scx_bpf_now();
+	begins_to_run(p, cctx, waited_as ? due_at : now, now);
 	was_sent = cctx->coming == (u64)p;
 	cctx->coming = 0;
 	cctx->sent_away = 0;
@@ -507,7 +516,6 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		return;
 	}
 	/* It comes as it was there. */
-	now = scx_bpf_now();
 	cctx->on_its_way = since(cctx->sent_at, now);
 	settle_in(p, NULL, cctx, cctx->avx_is_coming, now);
 }
@@ -576,6 +584,8 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 		look_at(curr);
 	if (!cctx)
 		return;
+	if (is_room_wanted_on(cpu, cctx))
+		scx_bpf_task_set_slice(curr, 0);
 	rescue_at(cctx->llc);
 	if (nr_llcs > 1)
 		rescue_at(look_at_next_llc(cctx));
@@ -589,6 +599,7 @@ static void goes_to_others(void)
 	if (!cctx)
 		return;
 	cctx->coming = 0;
+	cctx->runner.since = 0;
 	set_misused(cctx, false);
 	if (cctx->runs_avx2)
 		end_avx2(cctx);

@@ -290,30 +290,6 @@ __noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 onl
 	return pick_idle_for(p, is_avx_queue(id), -1);
 }
 
-/* How many CPUs are tried for one that can be interrupted. */
-#define MAX_PREEMPT_TRIES 3
-
-/* An AVX core that runs other work makes room for @p; but not @spared. */
-__noinline int preempt_avx_core_for(struct task_struct *p __arg_trusted, s32 spared)
-{
-	const struct cpumask *mask = allowed_in(p, ROLE_AVX);
-	u32 try;
-
-	if (!mask)
-		return 0;
-	bpf_for(try, 0, MAX_PREEMPT_TRIES) {
-		s32 cpu = bpf_cpumask_any_distribute(mask);
-		const struct cpu_ctx *cctx = lookup_cpu(cpu);
-
-		if (cctx && !cctx->runs_avx && cpu != spared) {
-			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-			stat_add(preempted, 1);
-			break;
-		}
-	}
-	return 0;
-}
-
 /* Whether any CPU of a role idles now. */
 __noinline bool has_idle_of(u32 role)
 {
@@ -321,6 +297,9 @@ __noinline bool has_idle_of(u32 role)
 
 	return mask && is_any_idle_in(cast_mask(mask));
 }
+
+/* How many CPUs are tried for one that can be interrupted. */
+#define MAX_PREEMPT_TRIES 3
 
 /*
  * A scalar CPU is about to idle: other work on an AVX core may go there, or, if that is no

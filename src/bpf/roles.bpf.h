@@ -357,7 +357,9 @@ static s32 create_masks_of(u32 cpu)
 	if (err || cctx->llc != cpu)
 		return err;
 	err = create_mask(&cctx->llc_cpus);
-	err = err ?: create_mask(&cctx->llc_avx_cpus);
+	if (err || !classifies())
+		return err;
+	err = create_mask(&cctx->llc_avx_cpus);
 	return err ?: create_mask(&cctx->llc_scalar_cpus);
 }
 
@@ -373,21 +375,23 @@ static void join_masks(u32 cpu)
 	bpf_rcu_read_lock();
 	scalar = scalar_cpus;
 	llc_cpus = first->llc_cpus;
-	if (scalar && llc_cpus) {
-		bpf_cpumask_set_cpu(cpu, scalar);
+	if (llc_cpus)
 		bpf_cpumask_set_cpu(cpu, llc_cpus);
-	}
+	if (scalar)
+		bpf_cpumask_set_cpu(cpu, scalar);
 	set_in_cache(cpu, place->llc, ROLE_SCALAR);
 	bpf_rcu_read_unlock();
 }
 
-static s32 init_roles(void)
+static s32 init_masks(void)
 {
-	s32 err;
+	s32 err = 0;
 	u32 cpu;
 
-	err = create_mask(&avx_cpus);
-	err = err ?: create_mask(&scalar_cpus);
+	if (classifies()) {
+		err = create_mask(&avx_cpus);
+		err = err ?: create_mask(&scalar_cpus);
+	}
 	if (err)
 		return err;
 

@@ -17,6 +17,7 @@
 #include "decide/books.bpf.h"
 #include "decide/class.bpf.h"
 #include "decide/fairness.bpf.h"
+#include "decide/preempt.bpf.h"
 #include "decide/queues.bpf.h"
 #include "decide/remigrate.bpf.h"
 
@@ -35,6 +36,10 @@ const volatile bool hides_cpuid = false;
 
 /* Realtime and deadline tasks have the priorities below this. */
 #define FIRST_FAIR_PRIO 100
+
+/* Policies of tasks, as user space has them. */
+#define SCHED_BATCH 3
+#define SCHED_IDLE 5
 
 /* Whether there are AVX tasks, however they are found. */
 static bool classifies(void)
@@ -94,6 +99,9 @@ struct {
 		 ?: bpf_task_storage_get(map, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
 
 struct cpu_ctx {
+	/* The task that runs there, and whether it was asked to make room and has not yet. */
+	struct avx_runner runner;
+	bool asked;
 	/* Of the task that runs there: since when, if that is known, for how long it
 	 * had run before, and whether it is an AVX task. */
 	u64 started_at;

@@ -46,8 +46,24 @@ static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
 	return (struct avx_load){
 		.nr_waiting = queue->nr_waiting,
 		.weight_waiting = queue->weight_waiting,
+		.weight_running = queue->weight_running,
 		.nr_cpus = at_least_one(queue->nr_cpus),
 	};
+}
+
+/* Of all that are measured by the clock of the queue @id. */
+static __always_inline struct avx_load load_of_clock(u64 id, const struct queue_ctx *queue)
+{
+	struct avx_load load = load_of(queue);
+	const struct queue_ctx *avx = NULL;
+
+	if (had_avx_work && kind_of(id) == QUEUE_SHARED)
+		avx = lookup_queue(avx_queue(id / NR_QUEUE_KINDS));
+	if (avx) {
+		load.nr_waiting += avx->nr_waiting;
+		load.weight_waiting += avx->weight_waiting;
+	}
+	return load;
 }
 
 /*
@@ -127,15 +143,21 @@ static void move_to_queue(struct task_ctx *tctx, u64 id, const struct queue_ctx 
  * Charge @p for what it ran since it last paid, one slice at most: what it got beyond
  * that nobody else waited for. The clock of its @queue follows.
  */
-static void settle(const struct task_struct *p, struct task_ctx *tctx, struct queue_ctx *queue)
+static void settle(const struct task_struct *p, struct task_ctx *tctx, struct queue_ctx *queue,
+		   u64 now)
 {
 	u64 ran = p->se.sum_exec_runtime - tctx->settled, clock;
+	struct avx_load load;
 
 	if (!ran)
 		return;
-	clock = clock_advance(queue->clock, tctx->vtime, tctx->overdue);
-	if (clock != queue->clock)
+	load = load_of_clock(tctx->queue, queue);
+	clock = clock_advance(queue->clock, tctx->vtime,
+			      clock_pace(since(queue->clock_at, now), &load), tctx->overdue);
+	if (clock != queue->clock) {
 		queue->clock = clock;
+		queue->clock_at = now;
+	}
 	tctx->overdue = false;
 	tctx->settled += ran;
 	tctx->vtime += vtime_cost(at_most(ran, AVX_SLICE_MAX_NS), p->scx.weight);
@@ -306,8 +328,8 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 	if (!queue)
 		return NOBODY_DUE;
 
-	settle(p, tctx, queue);
-	load = load_of(queue);
+	settle(p, tctx, queue, now);
+	load = load_of_clock(tctx->queue, queue);
 	vtime = vtime_bound(tctx->vtime, queue->clock, slice_for(&load));
 	due = due_of(vtime, queue->clock, now, p->scx.weight, &load);
 	tctx->overdue = due.overdue;

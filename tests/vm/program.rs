@@ -33,7 +33,8 @@ pub fn compile_with(arguments: &[&str], source: &Path) -> Result<PathBuf> {
                 .args(arguments)
                 .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
                 .arg(dir.join(name))
-                .arg(source),
+                .arg(source)
+                .arg("-lm"),
         )?;
         Ok(())
     })?;

@@ -17,6 +17,7 @@
 #include "elf.bpf.h"
 #include "fairness.bpf.h"
 #include "placement.bpf.h"
+#include "preempt.bpf.h"
 #include "queues.bpf.h"
 #include "remigrate.bpf.h"
 #include "share.bpf.h"

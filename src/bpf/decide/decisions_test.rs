@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::native::{
-    choose_next, clock_advance, due_of, due_since, lasting_weight, only_choice, queue_of,
-    queue_of_tag, slice_for, stranded, tag_has_weight, tag_of, tagged, vtime_before, vtime_bound,
-    vtime_cost, vtime_rebase, yielding,
+    choose_next, clock_advance, clock_pace, due_again, due_of, due_since, lasting_weight,
+    makes_room, only_choice, queue_of, queue_of_tag, slice_for, stranded, tag_has_weight, tag_of,
+    tagged, vtime_before, vtime_bound, vtime_cost, vtime_rebase, yielding,
 };
 use crate::bpf::intf::{
-    AVX_SLICE_MAX_NS, AVX_SLICE_MIN_NS, AVX_WAIT_MAX_S, AVX_WEIGHT_NORMAL, CHOOSE_AVX, CHOOSE_PREV,
-    CHOOSE_PRIVATE, CHOOSE_SHARED, NOBODY_DUE, NR_QUEUE_KINDS, TAG_MASK, avx_due, avx_load,
+    AVX_REQUEST_NS, AVX_SLICE_MAX_NS, AVX_SLICE_MIN_NS, AVX_WAIT_MAX_S, AVX_WEIGHT_NORMAL,
+    CHOOSE_AVX, CHOOSE_PREV, CHOOSE_PRIVATE, CHOOSE_SHARED, NOBODY_DUE, NR_QUEUE_KINDS, TAG_MASK,
+    avx_due, avx_load, avx_runner,
 };
 
 const MS: u64 = 1_000_000;
@@ -28,7 +29,8 @@ const KINDS: u32 = NR_QUEUE_KINDS;
 /// Loads from an empty queue to a million tasks on the largest machine.
 fn loads() -> impl Strategy<Value = avx_load> {
     (0u64..1_000_000, 1u64..10_000, 1u64..=8192).prop_map(|(nr_waiting, weight, nr_cpus)| {
-        avx_load { nr_waiting, weight_waiting: nr_waiting * weight, nr_cpus }
+        let weight_waiting = nr_waiting * weight;
+        avx_load { nr_waiting, weight_waiting, weight_running: nr_cpus * weight, nr_cpus }
     })
 }
 
@@ -90,10 +92,52 @@ proptest! {
     }
 
     #[test]
-    fn the_clock_never_goes_back(clock: u64, lag in -(1i64 << 62)..1i64 << 62, overdue: bool) {
+    fn the_clock_never_goes_back_nor_too_fast(
+        clock: u64, lag in -(1i64 << 62)..1i64 << 62, pace in 0u64..1 << 62, overdue: bool,
+    ) {
         let started = clock.wrapping_add_signed(lag);
-        let step = ahead(clock, clock_advance(clock, started, overdue));
-        prop_assert_eq!(step, if overdue { 0 } else { lag.max(0) });
+        let step = ahead(clock, clock_advance(clock, started, pace, overdue));
+        prop_assert_eq!(step, if overdue { 0 } else { lag.clamp(0, pace as i64) });
+    }
+
+    #[test]
+    fn a_clock_is_as_fast_as_its_cpus_and_as_slow_as_its_weights(
+        wall in 0..2 * WAIT_MAX, load in loads(),
+    ) {
+        let pace = clock_pace(wall, &load);
+        let all = load.weight_waiting + load.weight_running;
+        let exact = u128::from(wall.min(WAIT_MAX)) * u128::from(load.nr_cpus * NORMAL) / u128::from(all);
+        prop_assert!(u128::from(pace) <= exact && exact - u128::from(pace) < 1000 * (2 + u128::from(NORMAL)));
+    }
+
+    #[test]
+    fn who_comes_waits_for_no_lighter_one(
+        now in SLICE_MAX..1 << 62, ran in 0..SLICE_MAX, credit in 1..SLICE_MAX,
+        weight in 1u64..=10_000, lighter in 1u64..=10_000,
+    ) {
+        prop_assume!(lighter < weight);
+        let runs = avx_runner { since: now - ran, due_at: now - ran, weight: lighter };
+        prop_assert!(makes_room(&runs, now, now - ran - credit, weight));
+    }
+
+    #[test]
+    fn nobody_is_interrupted_before_a_request_is_over_by_who_weighs_no_more(
+        now in SLICE_MAX..1 << 62, ran in 0..SLICE_MAX, credit in 1..SLICE_MAX,
+        weight in 1u64..=10_000, lighter in 1u64..=10_000,
+    ) {
+        prop_assume!(lighter <= weight);
+        let runs = avx_runner { since: now - ran, due_at: now - ran, weight };
+        let is_over = ran >= u64::from(AVX_REQUEST_NS);
+        prop_assert_eq!(makes_room(&runs, now, now - ran - credit, lighter), is_over);
+    }
+
+    #[test]
+    fn nobody_makes_room_for_who_is_due_later(
+        now in SLICE_MAX..1 << 62, ran in 0..SLICE_MAX, later in 0..SLICE_MAX,
+        weight in 1u64..=10_000, other in 1u64..=10_000,
+    ) {
+        let runs = avx_runner { since: now - ran, due_at: now - ran, weight };
+        prop_assert!(!makes_room(&runs, now, due_again(&runs, now) + later, other));
     }
 
     #[test]
@@ -199,8 +243,16 @@ fn who_belongs_elsewhere_waits_longer() {
 
 #[test]
 fn a_free_machine_hands_out_full_slices() {
-    assert_eq!(slice_for(&avx_load { nr_waiting: 0, weight_waiting: 0, nr_cpus: 4 }), SLICE_MAX);
-    assert_eq!(slice_for(&avx_load { nr_waiting: 0, weight_waiting: 0, nr_cpus: 0 }), SLICE_MAX);
+    for nr_cpus in [0, 4] {
+        let free = avx_load { nr_waiting: 0, weight_waiting: 0, weight_running: 0, nr_cpus };
+        assert_eq!(slice_for(&free), SLICE_MAX);
+    }
+}
+
+#[test]
+fn a_cpu_of_others_makes_room_for_nobody() {
+    let others = avx_runner { since: 0, due_at: 0, weight: 1 };
+    assert!(!makes_room(&others, WAIT_MAX, 0, 10_000));
 }
 
 /// One queue, its CPUs and busy tasks, stepped from slice to slice.
@@ -214,6 +266,7 @@ struct Machine {
     queued_at: Vec<u64>,
     waiting: BTreeSet<(u64, usize)>,
     clock: u64,
+    clock_at: u64,
     nr_cpus: u64,
     longest_wait: u64,
 }
@@ -231,6 +284,7 @@ impl Machine {
             queued_at: vec![0; n],
             waiting: (0..n).map(|task| (0, task)).collect(),
             clock: 0,
+            clock_at: 0,
             nr_cpus,
             longest_wait: 0,
         }
@@ -240,6 +294,7 @@ impl Machine {
         avx_load {
             nr_waiting: self.waiting.len() as u64,
             weight_waiting: self.weight_waiting,
+            weight_running: self.weights.iter().sum::<u64>() - self.weight_waiting,
             nr_cpus: self.nr_cpus,
         }
     }
@@ -295,7 +350,11 @@ impl Machine {
             let cost = vtime_cost(slice, self.weights[task]);
             self.vtimes[task] = self.vtimes[task].wrapping_add(cost);
             let next = self.next(task, now);
-            self.clock = clock_advance(self.clock, self.vtimes[next], self.overdue[next]);
+            let pace = clock_pace(now - self.clock_at, &self.load());
+            let clock = clock_advance(self.clock, self.vtimes[next], pace, self.overdue[next]);
+            if clock != self.clock {
+                (self.clock, self.clock_at) = (clock, now);
+            }
             let slice = slice_for(&self.load());
             cpus.insert((now + slice, cpu, next, slice));
         }
@@ -309,13 +368,15 @@ impl Machine {
 #[test]
 fn busy_tasks_share_by_weight() {
     let two_groups = [[100; 50], [200; 50]].concat();
-    let cases: [(&[u64], u64); 7] = [
+    let cases: [(&[u64], u64); 9] = [
         (&[100, 100], 1),
         (&[100, 200], 1),
         (&[100, 1000], 1),
         (&[1, 100], 1),
         (&[335, 100, 33], 1),
         (&[100, 100, 100, 100, 300, 300, 300, 300], 4),
+        (&[100, 100, 100, 100, 10, 10, 10, 10], 4),
+        (&[100, 100, 100, 100, 100, 100, 1, 1, 1, 1], 4),
         (&two_groups, 4),
     ];
     for (weights, nr_cpus) in cases {

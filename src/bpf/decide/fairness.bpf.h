@@ -34,6 +34,7 @@
 struct avx_load {
 	u64 nr_waiting;	    /* tasks in the queue */
 	u64 weight_waiting; /* the sum of what they count for */
+	u64 weight_running; /* the same of what runs on the CPUs, or 0 if that is not known */
 	u64 nr_cpus;	    /* CPUs that take from the queue */
 };
 
@@ -90,13 +91,15 @@ static __always_inline u64 vtime_rebase(u64 vtime, u64 from, u64 to)
 }
 
 /*
- * The clock follows the task that starts to run, and never goes back. It does
- * not follow a task that runs ahead of its time because it waited for too
+ * The clock follows the task that starts to run, by @pace_ns at most, and never goes back.
+ * It does not follow a task that runs ahead of its time because it waited for too
  * long: the others would lose what their weights had earned them.
  */
-static __always_inline u64 clock_advance(u64 clock, u64 started_vtime, bool overdue)
+static __always_inline u64 clock_advance(u64 clock, u64 started_vtime, u64 pace_ns, bool overdue)
 {
-	return !overdue && vtime_before(clock, started_vtime) ? started_vtime : clock;
+	if (overdue || !vtime_before(clock, started_vtime))
+		return clock;
+	return clock + at_most(started_vtime - clock, pace_ns);
 }
 
 /*
@@ -111,13 +114,15 @@ static __always_inline u64 lasting_weight(u64 weight, bool just_woken)
 }
 
 /*
- * The weight that competes once a task with @weight joins. The queue does not
- * know who runs on the CPUs; it takes them for as heavy as those who wait.
+ * The weight that competes once a task with @weight joins. Where it is not known who runs on
+ * the CPUs they are taken for as heavy as those who wait.
  */
 static __always_inline u64 competing_weight(const struct avx_load *load, u64 weight)
 {
 	u64 known = load->weight_waiting + weight;
 
+	if (load->weight_running)
+		return known + load->weight_running;
 	if (!load->nr_waiting)
 		return known * at_least_one(load->nr_cpus);
 	return known * (load->nr_waiting + at_least_one(load->nr_cpus)) / (load->nr_waiting + 1);
@@ -134,6 +139,19 @@ static __always_inline u64 wall_time_of(u64 vtime_ns, u64 weight, const struct a
 
 	/* In microseconds, for the product must hold a million heavy tasks. */
 	return vtime_ns / 1000 * competing_weight(load, weight) / pace * 1000;
+}
+
+/*
+ * How far the clock comes in @wall_ns if each gets its share. A light task that runs on one
+ * CPU while heavy ones run on others is far ahead of them; if the clock went with it, they
+ * would lose all that they are owed.
+ */
+static __always_inline u64 clock_pace(u64 wall_ns, const struct avx_load *load)
+{
+	u64 pace = at_least_one(load->nr_cpus) * AVX_WEIGHT_NORMAL;
+
+	return at_most(wall_ns, AVX_WAIT_MAX_NS) / 1000 * pace /
+	       at_least_one(competing_weight(load, 0)) * 1000;
 }
 
 /* When a task that is queued at @now is due; @vtime must be bounded. */

@@ -81,6 +81,12 @@ static __always_inline bool is_avx_queue(u64 id)
 	return kind_of(id) == QUEUE_AVX;
 }
 
+/* The queue whose clock measures who waits in @id: AVX work and other work compete for CPUs. */
+static __always_inline u64 clock_of(u64 id)
+{
+	return is_avx_queue(id) ? shared_queue(id / NR_QUEUE_KINDS) : id;
+}
+
 static __always_inline bool is_somebody(s64 due_in)
 {
 	return due_in < NOBODY_DUE;

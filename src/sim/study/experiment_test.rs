@@ -194,15 +194,18 @@ fn few_threads_do_not_share_cores_beside_others_that_idle() {
     assert_eq!(default.avx_cores, 8);
 }
 
-/// Whatever AVX work has beyond its share it has from those who answer requests.
+/// Whatever AVX work has beyond its share it has from those who answer requests. Left alone, the
+/// encoder makes room for each request at once; on its AVX cores it does where it has more than its
+/// share, which is found out later.
 #[test]
 fn a_server_does_not_wait_beside_an_encoder_that_never_does() {
     let [alone, default] = ["alone", "default"].map(|it| outcome(&named("x264-low", 4), &of(it)));
     let unfinished = |of: &Outcome| of.groups[0].unfinished.unwrap();
     let encoded = |of: &Outcome| of.groups[1].work;
     // 14 of them run at a time. The encoder would have all of 6 CPUs.
-    assert!(unfinished(&default) < unfinished(&alone), "{}", unfinished(&default));
-    assert!(encoded(&default) > 0.95 * encoded(&alone), "{}", encoded(&default));
+    let longer = unfinished(&default) / unfinished(&alone);
+    assert!(longer < 1.2, "{longer}");
+    assert!(encoded(&default) > encoded(&alone), "{}", encoded(&default));
 }
 
 /// A thread with an AVX-512 instruction in each round goes to the AVX core, and back.
@@ -382,7 +385,7 @@ fn a_full_machine_follows_the_avx_share() {
     for seed in 1..=3 {
         let workload = file::read("a test", &text).unwrap();
         let outcome = outcome(&Setup { seed, ..setup(workload, 6) }, &of("default"));
-        let settled = |it: &Option<f64>| it.is_some_and(|ms| ms <= 150.0);
+        let settled = |it: &Option<f64>| it.is_some_and(|ms| ms <= 250.0);
         assert!(outcome.settle_ms.iter().all(settled), "{:?}", outcome.settle_ms);
         assert_eq!(outcome.settle_ms.len(), 2);
         let largest = outcome.avx_cores_over_time.iter().map(|(_, nr)| *nr).max();

@@ -85,6 +85,7 @@ struct task_struct {
 	pid_t pid;
 	char comm[16];
 	int prio;
+	unsigned int policy;
 	struct task_struct *group_leader;
 	struct cpumask *cpus_ptr;
 	int nr_cpus_allowed;

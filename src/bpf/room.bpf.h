@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Room for a task that comes and finds no idle CPU: which CPU is asked to choose anew.
+ *
+ * The one where the task was is asked first, since its caches know the task; otherwise that one
+ * of a few whose task is due last. On an AVX core other work is asked to make room for AVX work
+ * whenever it was due, and AVX work for other work as late as it would be taken there. Who is
+ * first is decided by fairness.bpf.h, as ever.
+ */
+#ifndef AVXSPEC_ROOM_BPF_H
+#define AVXSPEC_ROOM_BPF_H
+
+#include "decide/preempt.bpf.h"
+#include "reach.bpf.h"
+#include "state.bpf.h"
+#include "waiting.bpf.h"
+
+/* Whether @p has waited for an event. Of batches the kernel says that they have time. */
+static __always_inline bool wakes_up(const struct task_struct *p, u64 enq_flags)
+{
+	return enq_flags & SCX_ENQ_WAKEUP && p->policy != SCHED_BATCH && p->policy != SCHED_IDLE;
+}
+
+/* How many CPUs are looked at beside the one where the task was. */
+#define MAX_LOOKS_FOR_ROOM 6
+
+/* How long other work has to be due to take an AVX core from AVX work: where that has more than
+ * its share, no longer than any other. */
+static u64 penalty_beside_avx(void)
+{
+	const struct avx_policy *policy = sizing.has_more ? NULL : current_policy();
+
+	return policy ? policy->scalar_penalty_ns : 0;
+}
+
+/* A task that comes, and who has most reason to make room for it of those looked at. */
+struct avx_search {
+	u64 now;
+	u64 due_at;
+	u64 weight;
+	u64 penalty_ns; /* of other work beside AVX work on AVX cores */
+	bool is_avx;
+	s32 cpu; /* where that one runs, or negative */
+	u64 due_again;
+};
+
+/* Whether what runs on a CPU is to make room, and when it is due again. */
+static __always_inline bool has_room(const struct cpu_ctx *cctx, const struct avx_search *it,
+				     u64 *due)
+{
+	u64 due_at = it->due_at;
+
+	/* It is about to choose anyway. */
+	if (!cctx || cctx->asked || (it->is_avx && cctx->role != ROLE_AVX))
+		return false;
+	if (it->is_avx && !cctx->runs_avx) {
+		*due = it->now + AVX_WAIT_MAX_NS;
+		return true;
+	}
+	*due = due_again(&cctx->runner, it->now);
+	if (cctx->runs_avx && cctx->role == ROLE_AVX && !it->is_avx)
+		due_at += it->penalty_ns;
+	return makes_room(&cctx->runner, it->now, due_at, it->weight);
+}
+
+static __always_inline void look_for_room_on(struct avx_search *it, s32 cpu)
+{
+	u64 due;
+
+	if (!has_room(lookup_cpu(cpu), it, &due))
+		return;
+	if (it->cpu >= 0 && !vtime_before(it->due_again, due))
+		return;
+	it->cpu = cpu;
+	it->due_again = due;
+}
+
+static void ask_for_room(s32 cpu, bool is_avx)
+{
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+	if (!cctx)
+		return;
+	cctx->asked = true;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	if (is_avx)
+		stat_add(preempted, 1);
+	else
+		stat_add(wakeup_kicks, 1);
+}
+
+/* The CPUs that take from the queue where @p waits. */
+static __always_inline const struct cpumask *cpus_to_ask(struct task_struct *p, bool is_avx)
+{
+	const struct cpu_ctx *first;
+
+	if (is_avx)
+		return allowed_in(p, ROLE_AVX);
+	first = lookup_cpu(llc_of(p));
+	return first ? allowed_of(p, first->llc_cpus) : NULL;
+}
+
+/*
+ * For @p, which is due at @due_at and may move; but not on @spared, which has just decided who is
+ * next there. Global, for the verifier.
+ */
+__noinline int make_room_for(struct task_struct *p __arg_trusted, u64 due_at, bool is_avx,
+			     s32 spared)
+{
+	struct avx_search it = {
+		.now = scx_bpf_now(),
+		.penalty_ns = nr_avx_cpus ? penalty_beside_avx() : 0,
+		.due_at = due_at,
+		.weight = p->scx.weight,
+		.is_avx = is_avx,
+		.cpu = -1,
+	};
+	s32 prev = scx_bpf_task_cpu(p);
+	const struct cpumask *mask;
+	u32 n;
+
+	if (prev != spared && is_allowed_on(p, prev))
+		look_for_room_on(&it, prev);
+	mask = it.cpu < 0 ? cpus_to_ask(p, is_avx) : NULL;
+	bpf_for(n, 0, MAX_LOOKS_FOR_ROOM) {
+		s32 cpu = mask ? (s32)bpf_cpumask_any_distribute(mask) : -1;
+
+		if (cpu < 0)
+			break;
+		if (cpu != spared)
+			look_for_room_on(&it, cpu);
+	}
+	if (it.cpu >= 0)
+		ask_for_room(it.cpu, is_avx);
+	return 0;
+}
+
+/* The same on the only CPU that it may use. */
+static void make_room_on(s32 cpu, const struct task_struct *p, u64 now, u64 due_at)
+{
+	const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+	if (cctx && !cctx->asked && makes_room(&cctx->runner, now, due_at, p->scx.weight))
+		ask_for_room(cpu, false);
+}
+
+/* What runs on this CPU has just begun. */
+static __always_inline void begins_to_run(const struct task_struct *p, struct cpu_ctx *cctx,
+					  u64 due_at, u64 now)
+{
+	struct queue_ctx *queue;
+
+	cctx->asked = false;
+	cctx->runner.since = now;
+	cctx->runner.due_at = due_at;
+	if (cctx->runner.weight == p->scx.weight)
+		return;
+	queue = lookup_queue(shared_queue(cctx->llc));
+	if (queue)
+		__sync_fetch_and_add(&queue->weight_running,
+				     (u64)p->scx.weight - cctx->runner.weight);
+	cctx->runner.weight = p->scx.weight;
+}
+
+/*
+ * Whether the first task of a queue woke up, and what runs on @cpu makes room for it by now.
+ * Others wait for the end of the turn.
+ */
+__noinline bool is_wanted_by_first_of(u64 id, s32 cpu)
+{
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+	struct task_struct *p;
+	u64 now, vtime;
+
+	if (!cctx || !has_waiting(id))
+		return false;
+	p = __COMPAT_scx_bpf_dsq_peek(id);
+	if (!p || !is_allowed_on(p, cpu))
+		return false;
+	vtime = p->scx.dsq_vtime;
+	if (!(vtime & TAG_MASK) || tag_has_weight(vtime & TAG_MASK))
+		return false;
+	now = scx_bpf_now();
+	if (cctx->runs_avx && cctx->role == ROLE_AVX && kind_of(id) == QUEUE_SHARED)
+		vtime += penalty_beside_avx();
+	return makes_room(&cctx->runner, now, vtime, p->scx.weight);
+}
+
+static bool is_room_wanted_on(s32 cpu, const struct cpu_ctx *cctx)
+{
+	return is_wanted_by_first_of(private_queue(cpu), cpu) ||
+	       is_wanted_by_first_of(shared_queue(cctx->llc), cpu);
+}
+
+#endif /* AVXSPEC_ROOM_BPF_H */
