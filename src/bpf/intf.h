@@ -42,7 +42,7 @@ enum avx_limits {
 	/* The same when many wait: below this, switching costs more than it gives. */
 	AVX_SLICE_MIN_NS = 1 * 1000 * 1000,
 	/* For how long one that has just begun to run is left alone by one that weighs as much. */
-	AVX_REQUEST_NS = 2 * 1000 * 1000,
+	AVX_REQUEST_NS = 2500 * 1000,
 	/* The weight of a task at nice 0. The kernel's range is 1 to 10000. */
 	AVX_WEIGHT_NORMAL = 100,
 	/* Buckets of the histograms of waits: the first one is for less than so many
@@ -74,6 +74,7 @@ struct queue_ctx {
 	u64 nr_cpus; /* that take from it by preference */
 	u64 nr_waiting;
 	u64 weight_waiting;
+	u64 weight_beside;  /* of those that wait elsewhere and go by this clock; shared queues */
 	u64 weight_running; /* of what runs on these CPUs, or ran the last time; shared queues */
 	u64 clock_at;	    /* when the clock went on the last time */
 } __attribute__((aligned(64)));
@@ -485,8 +486,8 @@ struct avx_owner {
 
 /* What is known of a task. */
 struct task_ctx {
-	u64 vtime;	   /* measured by the clock of @queue */
-	u64 queue;	   /* the queue the task last waited in */
+	u64 vtime;	   /* measured by @clock */
+	u64 clock;	   /* the shared queue of the cache where the task last waited */
 	u64 weight_queued; /* what it adds to that queue's weight, if it does */
 	u64 settled;	   /* up to which running time it has paid */
 	u64 queued_at;	   /* since when it waits, or waited the last time */

@@ -113,7 +113,7 @@ void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 	if (classifies())
 		begin_anew(p, tctx);
 
-	tctx->queue = id;
+	tctx->clock = id;
 	tctx->vtime = queue->clock;
 	tctx->settled = p->se.sum_exec_runtime;
 }
@@ -190,7 +190,7 @@ static bool may_find_idle(struct task_struct *p, s32 only_cpu, u64 enq_flags)
 void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct queue_ctx *queue, *old, *clock;
-	u64 id, weight, slice, tag;
+	u64 id, clock_id, weight, slice, tag;
 	struct task_ctx *tctx;
 	struct avx_load load;
 	struct avx_due due;
@@ -212,8 +212,9 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 
 	queue = lookup_queue(id);
-	clock = lookup_queue(clock_of(id));
-	old = !tctx || tctx->queue == clock_of(id) ? clock : lookup_queue(tctx->queue);
+	clock_id = clock_of(p, id);
+	clock = lookup_queue(clock_id);
+	old = !tctx || tctx->clock == clock_id ? clock : lookup_queue(tctx->clock);
 	if (!tctx || !queue || !clock || !old) {
 		scx_bpf_error("%s[%d] has no queue or no context", p->comm, p->pid);
 		return;
@@ -222,11 +223,11 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	now = scx_bpf_now();
 	settle(p, tctx, old, now);
 	if (old != clock)
-		move_to_queue(tctx, clock_of(id), old, clock);
+		move_to_clock(tctx, clock_id, old, clock);
 
 	load = load_of(queue);
 	slice = turn_of(is_avx, slice_for(&load));
-	load = load_of_clock(tctx->queue, clock);
+	load = load_of_clock(clock);
 	tctx->vtime = vtime_bound(tctx->vtime, clock->clock, slice_for(&load));
 	due = due_of(tctx->vtime, clock->clock, now, p->scx.weight, &load);
 	if (waits_on)
@@ -257,7 +258,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 
 static void run_on(struct task_struct *p, struct task_ctx *tctx, struct cpu_ctx *cctx)
 {
-	struct queue_ctx *queue = lookup_queue(tctx->queue);
+	struct queue_ctx *queue = lookup_queue(tctx->clock);
 
 	if (queue) {
 		struct avx_load load = load_of(queue);

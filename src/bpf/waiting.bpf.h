@@ -51,19 +51,28 @@ static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
 	};
 }
 
-/* Of all that are measured by the clock of the queue @id. */
-static __always_inline struct avx_load load_of_clock(u64 id, const struct queue_ctx *queue)
+/* The queue whose clock measures @p where it waits in the queue @id. */
+static __always_inline u64 clock_of(struct task_struct *p, u64 id)
+{
+	return shared_queue(is_avx_queue(id) ? id / NR_QUEUE_KINDS : llc_of(p));
+}
+
+/* Of all that are measured by the clock of a @queue. */
+static __always_inline struct avx_load load_of_clock(const struct queue_ctx *queue)
 {
 	struct avx_load load = load_of(queue);
-	const struct queue_ctx *avx = NULL;
 
-	if (had_avx_work && kind_of(id) == QUEUE_SHARED)
-		avx = lookup_queue(avx_queue(id / NR_QUEUE_KINDS));
-	if (avx) {
-		load.nr_waiting += avx->nr_waiting;
-		load.weight_waiting += avx->weight_waiting;
-	}
+	load.weight_waiting += queue->weight_beside;
 	return load;
+}
+
+/* What @tctx counts for, which waits in the queue @id, or no longer does. */
+static __always_inline void count_beside(const struct task_ctx *tctx, u64 id, u64 weight)
+{
+	struct queue_ctx *clock = tctx->clock == id ? NULL : lookup_queue(tctx->clock);
+
+	if (clock)
+		__sync_fetch_and_add(&clock->weight_beside, weight);
 }
 
 /*
@@ -77,8 +86,10 @@ static u64 join_queue(struct task_ctx *tctx, u64 id, struct queue_ctx *queue, u6
 	tctx->weight_queued = weight;
 	if (!__sync_fetch_and_add(&queue->nr_waiting, 1))
 		somebody_waits(id);
-	if (weight)
+	if (weight) {
 		__sync_fetch_and_add(&queue->weight_waiting, weight);
+		count_beside(tctx, id, weight);
+	}
 	return tag_of(id, weight);
 }
 
@@ -98,8 +109,10 @@ static __always_inline u64 leave_queue(struct task_struct *p)
 	if (__sync_fetch_and_sub(&queue->nr_waiting, 1) == 1)
 		nobody_waits(id);
 	tctx = tag_has_weight(tag) ? lookup_task(p) : NULL;
-	if (tctx)
+	if (tctx) {
 		__sync_fetch_and_sub(&queue->weight_waiting, tctx->weight_queued);
+		count_beside(tctx, id, -tctx->weight_queued);
+	}
 	return tag;
 }
 
@@ -131,12 +144,12 @@ __noinline int sample_wait(struct task_struct *p __arg_trusted)
 	return 0;
 }
 
-/* Measure the task by the clock of the queue @id from here on. */
-static void move_to_queue(struct task_ctx *tctx, u64 id, const struct queue_ctx *old,
+/* Measure the task by the clock @id from here on. */
+static void move_to_clock(struct task_ctx *tctx, u64 id, const struct queue_ctx *old,
 			  const struct queue_ctx *queue)
 {
 	tctx->vtime = vtime_rebase(tctx->vtime, old->clock, queue->clock);
-	tctx->queue = id;
+	tctx->clock = id;
 }
 
 /*
@@ -151,7 +164,7 @@ static void settle(const struct task_struct *p, struct task_ctx *tctx, struct qu
 
 	if (!ran)
 		return;
-	load = load_of_clock(tctx->queue, queue);
+	load = load_of_clock(queue);
 	clock = clock_advance(queue->clock, tctx->vtime,
 			      clock_pace(since(queue->clock_at, now), &load), tctx->overdue);
 	if (clock != queue->clock) {
@@ -320,7 +333,7 @@ __noinline int look_around(s32 cpu, bool goes_on)
 static __always_inline s64 running_due_in(const struct task_struct *p, struct task_ctx *tctx,
 					  u64 now)
 {
-	struct queue_ctx *queue = lookup_queue(tctx->queue);
+	struct queue_ctx *queue = lookup_queue(tctx->clock);
 	struct avx_load load;
 	struct avx_due due;
 	u64 vtime;
@@ -329,7 +342,7 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 		return NOBODY_DUE;
 
 	settle(p, tctx, queue, now);
-	load = load_of_clock(tctx->queue, queue);
+	load = load_of_clock(queue);
 	vtime = vtime_bound(tctx->vtime, queue->clock, slice_for(&load));
 	due = due_of(vtime, queue->clock, now, p->scx.weight, &load);
 	tctx->overdue = due.overdue;

@@ -30,6 +30,7 @@ mod service;
 mod simulator;
 pub mod stress;
 mod top;
+pub mod wakeups;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -82,6 +83,7 @@ const GROUPS: &[&[Test]] = &[
     oracle::TESTS,
     emulator::TESTS,
     scheduler::TESTS,
+    wakeups::TESTS,
     avx::TESTS,
     avx::books::TESTS,
     avx::fairness::TESTS,

@@ -12,7 +12,7 @@ use super::modelled;
 use super::results::{Bar, Bench, Figure, Reason, Results};
 use crate::suite;
 use crate::suite::hiding::costs;
-use crate::suite::{agent, avx};
+use crate::suite::{agent, avx, wakeups};
 use crate::vm::machine::Machine;
 use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu};
 
@@ -178,6 +178,54 @@ const BENCHES: &[Bench] = &[
         unit: "of by hand",
         bar: Bar::AtMost(0.5),
         measure: avx::costs::migration_vs_setaffinity,
+    },
+    Bench {
+        name: "sched.wakeup_observe_light_p50",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.1),
+        measure: wakeups::observe_light_p50,
+    },
+    Bench {
+        name: "sched.wakeup_observe_light_p99",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.1),
+        measure: wakeups::observe_light_p99,
+    },
+    Bench {
+        name: "sched.wakeup_observe_heavy_p50",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.1),
+        measure: wakeups::observe_heavy_p50,
+    },
+    Bench {
+        name: "sched.wakeup_observe_heavy_p99",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.1),
+        measure: wakeups::observe_heavy_p99,
+    },
+    Bench {
+        name: "sched.wakeup_adaptive_light_p50",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.1),
+        measure: wakeups::adaptive_light_p50,
+    },
+    Bench {
+        name: "sched.wakeup_adaptive_light_p99",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.1),
+        measure: wakeups::adaptive_light_p99,
+    },
+    Bench {
+        name: "sched.wakeup_adaptive_heavy_p50",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.1),
+        measure: wakeups::adaptive_heavy_p50,
+    },
+    Bench {
+        name: "sched.wakeup_adaptive_heavy_p99",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.1),
+        measure: wakeups::adaptive_heavy_p99,
     },
 ];
 

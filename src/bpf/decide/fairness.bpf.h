@@ -121,8 +121,9 @@ static __always_inline u64 competing_weight(const struct avx_load *load, u64 wei
 {
 	u64 known = load->weight_waiting + weight;
 
+	/* Who has just run is among those. */
 	if (load->weight_running)
-		return known + load->weight_running;
+		return at_least(load->weight_waiting + load->weight_running, weight);
 	if (!load->nr_waiting)
 		return known * at_least_one(load->nr_cpus);
 	return known * (load->nr_waiting + at_least_one(load->nr_cpus)) / (load->nr_waiting + 1);

@@ -21,7 +21,9 @@
  * other cache each time, all in turn, and takes what has been due there for a while: so
  * every queue is emptied by whoever may, and no cache is much slower than another.
  *
- * The id of a queue is its index in the map that holds the queues' clocks.
+ * The id of a queue is its index in the map that holds what is known of them. All queues of a
+ * cache, those of its CPUs as well, go by the clock of its shared queue: whoever waits there
+ * competes for the same CPUs, and is owed the same wherever it waits.
  *
  * Who waits is counted, and whoever begins to run is to be taken off the count. The
  * kernel keeps the due time with the task, so its last bits say where the task
@@ -79,12 +81,6 @@ static __always_inline enum avx_queue_kind kind_of(u64 id)
 static __always_inline bool is_avx_queue(u64 id)
 {
 	return kind_of(id) == QUEUE_AVX;
-}
-
-/* The queue whose clock measures who waits in @id: AVX work and other work compete for CPUs. */
-static __always_inline u64 clock_of(u64 id)
-{
-	return is_avx_queue(id) ? shared_queue(id / NR_QUEUE_KINDS) : id;
 }
 
 static __always_inline bool is_somebody(s64 due_in)

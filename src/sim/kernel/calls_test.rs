@@ -86,9 +86,14 @@ fn weight(nice: i32) -> u32 {
     }
 }
 
+/// How long the nth thread sleeps before its first step, as there: each wakes up after the others.
+fn begins_after(n: usize) -> u64 {
+    10_000_000 + n as u64 * APART_NS
+}
+
 /// What a realtime thread does from `now` on, and when: it takes its CPU, or asks for something.
 fn timed(n: usize, thread: &Thread, now: u64) -> Vec<(u64, Order)> {
-    let mut at = now + n as u64 * APART_NS;
+    let mut at = now + begins_after(n);
     let order = |word: &str| Order { of: n, by: n, word: word.to_owned() };
     // Whoever wakes has its CPU, if only for a moment.
     let mut timed = vec![(at, order(MOMENT))];
@@ -143,13 +148,14 @@ impl<'a> Play<'a> {
         for (n, thread) in scene.threads.iter().enumerate() {
             let task = (!thread.realtime).then(|| play.spawn(n, thread));
             play.tasks.push(task);
-            (0..APART_NS / LOOK_NS).for_each(|_| play.go_on());
         }
         play
     }
 
     fn spawn(&mut self, n: usize, thread: &Thread) -> Task {
-        let parts = thread.script.split(' ').flat_map(|word| parts(n, word)).collect();
+        let until_it_begins = Part::Step(Step::Sleep(begins_after(n)));
+        let words = thread.script.split(' ').flat_map(|word| parts(n, word));
+        let parts = std::iter::once(until_it_begins).chain(words).collect();
         let script = Box::new(Script { parts, orders: self.orders.clone() });
         let task = self.engine.spawn(script, weight(thread.nice));
         if thread.cpus != 0 {
@@ -207,7 +213,11 @@ impl<'a> Play<'a> {
         let noted = self.engine.kernel().noted_calls();
         let of = |task: &Option<Task>| {
             let all = noted.iter().filter(|(noted, _)| Some(*noted) == *task);
-            all.map(|(_, call)| *call).skip_while(|call| *call != "running").skip(1).collect()
+            let mut calls = all.map(|(_, call)| *call);
+            // It ran to sleep until it begins.
+            (0..2)
+                .for_each(|_| calls.by_ref().take_while(|call| *call != "running").for_each(drop));
+            calls.collect()
         };
         self.tasks.iter().map(of).collect()
     }
