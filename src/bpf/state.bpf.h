@@ -3,8 +3,7 @@
  * What the callbacks remember: of each task, process, CPU and queue.
  *
  * Locking. The context of a task is written in its own context, or with the lock
- * of its run queue held. The clock of a private queue is nearly always touched by
- * its own CPU. The clocks of the shared queues are written by all without a lock:
+ * of its run queue held. The clocks are written by all CPUs of a cache without a lock:
  * a lost step is made up by the next one. What is known of a process only ever
  * becomes more until it executes another program. The context of a CPU is written
  * by that CPU, but for its role, the numbers of AVX cores, whom it is kept for, and who

@@ -9,8 +9,9 @@
  * weight 1 costs as much virtual time as a hundred ordinary slices, and next
  * to a task with weight 10000 that is minutes.
  *
- * Mechanism. Each queue has a virtual clock, which follows the tasks that
- * start to run. Each task has a virtual time, which grows by the time it ran,
+ * Mechanism. Each cache has a virtual clock, which follows the tasks that
+ * start to run on its CPUs, but goes no faster than it would if each had its share.
+ * Each task has a virtual time, which grows by the time it ran,
  * divided by its weight. The distance between the two, bounded on both sides,
  * is the task's lag. Queues are sorted by a time on the wall: a task is due
  * when the clock will have reached its virtual time, estimated from the
@@ -34,7 +35,7 @@
 struct avx_load {
 	u64 nr_waiting;	    /* tasks in the queue */
 	u64 weight_waiting; /* the sum of what they count for */
-	u64 weight_running; /* the same of what runs on the CPUs, or 0 if that is not known */
+	u64 weight_running; /* the same of what runs on the CPUs */
 	u64 nr_cpus;	    /* CPUs that take from the queue */
 };
 
@@ -113,20 +114,10 @@ static __always_inline u64 lasting_weight(u64 weight, bool just_woken)
 	return just_woken ? 0 : weight;
 }
 
-/*
- * The weight that competes once a task with @weight joins. Where it is not known who runs on
- * the CPUs they are taken for as heavy as those who wait.
- */
+/* The weight that competes once a task with @weight joins: who has just run is known already. */
 static __always_inline u64 competing_weight(const struct avx_load *load, u64 weight)
 {
-	u64 known = load->weight_waiting + weight;
-
-	/* Who has just run is among those. */
-	if (load->weight_running)
-		return at_least(load->weight_waiting + load->weight_running, weight);
-	if (!load->nr_waiting)
-		return known * at_least_one(load->nr_cpus);
-	return known * (load->nr_waiting + at_least_one(load->nr_cpus)) / (load->nr_waiting + 1);
+	return at_least(load->weight_waiting + load->weight_running, weight);
 }
 
 /*
