@@ -14,10 +14,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Each may know those in its line, and what is within itself.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("", &["cmd", "agent", "about"]),
-    ("cmd", &["agent", "sim", "bpf", "processors", "about"]),
-    ("agent", &["bpf", "processors", "about"]),
+    ("cmd", &["agent", "sim", "bpf", "processors", "about", "files"]),
+    ("agent", &["bpf", "processors", "about", "files"]),
     ("sim", &["bpf", "processors"]),
     ("sim::study", &["sim::workload", "sim::kernel", "sim::machine"]),
     ("sim::workload", &["sim::kernel", "sim::machine"]),
@@ -26,6 +26,7 @@ const LAYERS: [(&str, &[&str]); 11] = [
     ("processors", &["bpf"]),
     ("bpf", &[]),
     ("about", &[]),
+    ("files", &[]),
 ];
 
 /// Who knows what is not below it, and why it may.

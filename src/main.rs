@@ -7,6 +7,7 @@ mod bpf;
 mod cmd;
 #[cfg(test)]
 mod documents_test;
+mod files;
 #[cfg(test)]
 mod layers_test;
 mod processors;

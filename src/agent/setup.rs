@@ -2,8 +2,8 @@
 //! What the BPF programs are told before they run, and what holds for as long as they do.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::mem::size_of;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags};
@@ -21,6 +21,10 @@ use super::symbols::kernel_has;
 use crate::bpf::intf;
 use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, OpenBpfSkel};
+use crate::files;
+
+/// A kernel's configuration has some hundred.
+const LARGEST_KCONFIG_KIB: u64 = 16 << 10;
 
 /// A function that is there where programs may wait for memory while they watch exec.
 const MAY_WAIT_IN_EXEC: &str = "within_error_injection_list";
@@ -42,7 +46,7 @@ impl LoadOpts {
     pub fn check(&self) -> Result<()> {
         if let Some(file) = &self.libbpf.kconfig {
             let cannot = || format!("--kconfig takes a file of text, and {file} cannot be read");
-            fs::read_to_string(file).with_context(cannot)?;
+            files::read_text(Path::new(file), LARGEST_KCONFIG_KIB).with_context(cannot)?;
         }
         Ok(())
     }

@@ -23,6 +23,8 @@ mod bpf {
     pub mod names;
     pub mod places;
 }
+#[path = "../../src/files.rs"]
+mod files;
 #[path = "../../src/processors.rs"]
 mod processors;
 #[path = "../../src/sim/mod.rs"]

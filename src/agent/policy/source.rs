@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where a policy comes from: it has a name, or it is a file. Nothing of a file that is none, or
-//! is larger than any policy, is taken into memory, and nothing is waited for.
+//! Where a policy comes from: it has a name, or it is a file.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use super::words::quoted;
 use super::{file, named};
 use crate::bpf::intf::avx_policy;
+use crate::files;
 
 const LARGEST_KIB: u64 = 64;
 
@@ -25,7 +22,8 @@ pub fn load(name_or_file: &str) -> Result<avx_policy> {
         bail!("there is neither a policy nor a file {what}: {advice}");
     }
     let what = || format!("cannot use the policy file {name_or_file}");
-    file::parse(&read(Path::new(name_or_file)).with_context(what)?).with_context(what)
+    file::parse(&files::read(Path::new(name_or_file), LARGEST_KIB).with_context(what)?)
+        .with_context(what)
 }
 
 /// Or would be one if it was there.
@@ -34,31 +32,11 @@ pub fn is_file(text: &str) -> bool {
     looks_like_one || !matches!(Path::new(text).try_exists(), Ok(false))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    let file = open(path)?;
-    ensure!(file.metadata()?.is_file(), "it is no regular file");
-    let mut content = Vec::new();
-    file.take(LARGEST_KIB * 1024 + 1).read_to_end(&mut content).context("cannot read it")?;
-    let is_small = content.len() as u64 <= LARGEST_KIB * 1024;
-    ensure!(is_small, "it is larger than {LARGEST_KIB} KiB");
-    Ok(content)
-}
-
-/// A pipe has nobody at its other end to wait for.
-fn open(path: &Path) -> Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-    options.open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => anyhow::anyhow!("there is no such file"),
-        _ => error.into(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::agent::policy::settings;
-    use std::fs;
+    use std::fs::{self, File};
     use std::os::unix::net::UnixListener;
 
     fn complaint(of: &Path) -> String {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which workload is meant: one that has a name, or one in a file.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::files;
 use crate::sim::Workload;
 use crate::sim::workload_file;
+
+const LARGEST_KIB: u64 = 1024;
 
 #[derive(Debug, Args)]
 pub struct Choice {
@@ -32,8 +34,8 @@ impl Choice {
 }
 
 pub fn from_file(file: &Path) -> Result<Workload> {
-    let text =
-        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = files::read_text(file, LARGEST_KIB)
+        .with_context(|| format!("cannot read {}", file.display()))?;
     workload_file::read(&file.display().to_string(), &text)
 }
 
@@ -52,6 +54,17 @@ mod tests {
     fn chosen(words: &str) -> Result<String> {
         let command = Command::try_parse_from(words.split(' '))?;
         Ok(command.choice.workload()?.name)
+    }
+
+    #[test]
+    fn what_is_no_workload_is_not_read_for_ever() {
+        let told = |file: &str| format!("{:#}", from_file(Path::new(file)).err().unwrap());
+        assert_eq!(told("/dev/zero"), "cannot read /dev/zero: it is no regular file");
+        assert_eq!(told("/nowhere"), "cannot read /nowhere: there is no such file");
+        let large = tempfile::NamedTempFile::new().unwrap();
+        large.as_file().set_len(1 << 42).unwrap();
+        let told = told(large.path().to_str().unwrap());
+        assert!(told.ends_with("it is larger than 1024 KiB"), "{told}");
     }
 
     #[test]
