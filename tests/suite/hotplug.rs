@@ -74,7 +74,7 @@ fn several_cpus_may_go_while_it_restarts() -> Result<()> {
              stop_scheduler
              echo status $status",
         ))
-        .limit(400)
+        .limit(800)
         .boot()?;
     let output = outcome.stdout(0)?;
     ensure!(output.ends_with("status 0\n"), "{output}");
