@@ -488,7 +488,7 @@ struct avx_owner {
 struct task_ctx {
 	u64 vtime;	   /* measured by @clock */
 	u64 clock;	   /* the shared queue of the cache where the task last waited */
-	u64 weight_queued; /* what it adds to that queue's weight, if it does */
+	u64 weight_queued; /* what it adds to the weight of its queue, if it does */
 	u64 settled;	   /* up to which running time it has paid */
 	u64 queued_at;	   /* since when it waits, or waited the last time */
 	bool overdue;	   /* queued at the longest wait */

@@ -213,7 +213,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 
 	queue = lookup_queue(id);
 	clock_id = clock_of(p, id);
-	clock = lookup_queue(clock_id);
+	clock = clock_id == id ? queue : lookup_queue(clock_id);
 	old = !tctx || tctx->clock == clock_id ? clock : lookup_queue(tctx->clock);
 	if (!tctx || !queue || !clock || !old) {
 		scx_bpf_error("%s[%d] has no queue or no context", p->comm, p->pid);
@@ -227,7 +227,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 
 	load = load_of(queue);
 	slice = turn_of(is_avx, slice_for(&load));
-	load = load_of_clock(clock);
+	load = load_of(clock);
 	tctx->vtime = vtime_bound(tctx->vtime, clock->clock, slice_for(&load));
 	due = due_of(tctx->vtime, clock->clock, now, p->scx.weight, &load);
 	if (waits_on)
@@ -252,7 +252,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 		make_room_on(only_cpu, p, now, due.at);
 	else if (only_cpu < 0 && (is_avx || wakes_up(p, enq_flags)))
 		/* The CPU that @p leaves has just decided who is next there. */
-		make_room_for(p, due.at, is_avx,
+		make_room_for(p, now, due.at, is_avx,
 			      enq_flags & SCX_ENQ_WAKEUP ? -1 : bpf_get_smp_processor_id());
 }
 
@@ -384,16 +384,14 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
  * While there are no AVX cores there are AVX tasks only where clocks matter; or one wakes up that
  * has slept for longer than they were kept, and needs them again.
  */
-static void arrive_without_avx_cores(struct task_struct *p, struct cpu_ctx *cctx)
+static void arrive_without_avx_cores(struct task_struct *p, struct cpu_ctx *cctx, u64 now)
 {
 	const struct task_ctx *tctx = lookup_task(p);
 	bool is_avx = tctx && tctx->habit.class == CLASS_AVX;
 	const struct avx_policy *policy;
-	u64 now;
 
 	if (!is_avx && !cctx->runs_avx)
 		return;
-	now = scx_bpf_now();
 	runs_as(p, tctx, cctx, is_avx, now);
 	policy = is_avx && wants_avx_cores ? current_policy() : NULL;
 	if (policy)
@@ -445,9 +443,9 @@ static void account_sleep(struct task_ctx *tctx, u64 now)
  * What the CPU is to this task, and what it may see there. Without AVX cores the next
  * tick is early enough for the latter.
  */
-static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as)
+static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as, u64 now)
 {
-	struct avx_moment at = { .ran = cctx->ran_before };
+	struct avx_moment at = { .ran = cctx->ran_before, .now = now };
 	struct task_ctx *tctx;
 	bool is_avx;
 
@@ -456,11 +454,10 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as)
 		learn_from_the_past(p);
 	if (!nr_avx_cpus) {
 		if (compensates || cctx->runs_avx || wants_avx_cores)
-			arrive_without_avx_cores(p, cctx);
+			arrive_without_avx_cores(p, cctx, now);
 		return;
 	}
 
-	at.now = scx_bpf_now();
 	tctx = lookup_task(p);
 	if (!tctx)
 		return;
@@ -513,7 +510,7 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		end_avx2(cctx);
 	cctx->on_its_way = 0;
 	if (!was_sent || !nr_avx_cpus) {
-		arrive(p, cctx, waited_as);
+		arrive(p, cctx, waited_as, now);
 		return;
 	}
 	/* It comes as it was there. */

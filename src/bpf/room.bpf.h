@@ -24,11 +24,14 @@ static __always_inline bool wakes_up(const struct task_struct *p, u64 enq_flags)
 /* How many CPUs are looked at beside the one where the task was. */
 #define MAX_LOOKS_FOR_ROOM 6
 
-/* How long other work has to be due to take an AVX core from AVX work: where that has more than
- * its share, no longer than any other. */
-static u64 penalty_beside_avx(void)
+/*
+ * How long other work has to be due to take this CPU: an AVX core with AVX work, unless that has
+ * more than its share; and any other at once.
+ */
+static __always_inline u64 penalty_on(const struct cpu_ctx *cctx)
 {
-	const struct avx_policy *policy = sizing.has_more ? NULL : current_policy();
+	bool is_in_place = cctx->runs_avx && cctx->role == ROLE_AVX;
+	const struct avx_policy *policy = is_in_place && !sizing.has_more ? current_policy() : NULL;
 
 	return policy ? policy->scalar_penalty_ns : 0;
 }
@@ -38,7 +41,6 @@ struct avx_search {
 	u64 now;
 	u64 due_at;
 	u64 weight;
-	u64 penalty_ns; /* of other work beside AVX work on AVX cores */
 	bool is_avx;
 	s32 cpu; /* where that one runs, or negative */
 	u64 due_again;
@@ -58,8 +60,8 @@ static __always_inline bool has_room(const struct cpu_ctx *cctx, const struct av
 		return true;
 	}
 	*due = due_again(&cctx->runner, it->now);
-	if (cctx->runs_avx && cctx->role == ROLE_AVX && !it->is_avx)
-		due_at += it->penalty_ns;
+	if (!it->is_avx)
+		due_at += penalty_on(cctx);
 	return makes_room(&cctx->runner, it->now, due_at, it->weight);
 }
 
@@ -104,12 +106,11 @@ static __always_inline const struct cpumask *cpus_to_ask(struct task_struct *p, 
  * For @p, which is due at @due_at and may move; but not on @spared, which has just decided who is
  * next there. Global, for the verifier.
  */
-__noinline int make_room_for(struct task_struct *p __arg_trusted, u64 due_at, bool is_avx,
+__noinline int make_room_for(struct task_struct *p __arg_trusted, u64 now, u64 due_at, bool is_avx,
 			     s32 spared)
 {
 	struct avx_search it = {
-		.now = scx_bpf_now(),
-		.penalty_ns = nr_avx_cpus ? penalty_beside_avx() : 0,
+		.now = now,
 		.due_at = due_at,
 		.weight = p->scx.weight,
 		.is_avx = is_avx,
@@ -170,7 +171,7 @@ __noinline bool is_wanted_by_first_of(u64 id, s32 cpu)
 {
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 	struct task_struct *p;
-	u64 now, vtime;
+	u64 vtime;
 
 	if (!cctx || !has_waiting(id))
 		return false;
@@ -180,10 +181,9 @@ __noinline bool is_wanted_by_first_of(u64 id, s32 cpu)
 	vtime = p->scx.dsq_vtime;
 	if (!(vtime & TAG_MASK) || tag_has_weight(vtime & TAG_MASK))
 		return false;
-	now = scx_bpf_now();
-	if (cctx->runs_avx && cctx->role == ROLE_AVX && kind_of(id) == QUEUE_SHARED)
-		vtime += penalty_beside_avx();
-	return makes_room(&cctx->runner, now, vtime, p->scx.weight);
+	if (kind_of(id) == QUEUE_SHARED)
+		vtime += penalty_on(cctx);
+	return makes_room(&cctx->runner, scx_bpf_now(), vtime, p->scx.weight);
 }
 
 static bool is_room_wanted_on(s32 cpu, const struct cpu_ctx *cctx)

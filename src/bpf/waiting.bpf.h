@@ -41,11 +41,12 @@ static __always_inline void nobody_waits(u64 id)
 		__sync_fetch_and_sub(nr_in_use_like(id), 1);
 }
 
+/* Of those that wait in a queue and go by its clock: nobody goes by one that is not shared. */
 static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
 {
 	return (struct avx_load){
 		.nr_waiting = queue->nr_waiting,
-		.weight_waiting = queue->weight_waiting,
+		.weight_waiting = queue->weight_waiting + queue->weight_beside,
 		.weight_running = queue->weight_running,
 		.nr_cpus = at_least_one(queue->nr_cpus),
 	};
@@ -54,16 +55,9 @@ static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
 /* The queue whose clock measures @p where it waits in the queue @id. */
 static __always_inline u64 clock_of(struct task_struct *p, u64 id)
 {
-	return shared_queue(is_avx_queue(id) ? id / NR_QUEUE_KINDS : llc_of(p));
-}
+	bool is_of_one_cpu = kind_of(id) == QUEUE_PRIVATE;
 
-/* Of all that are measured by the clock of a @queue. */
-static __always_inline struct avx_load load_of_clock(const struct queue_ctx *queue)
-{
-	struct avx_load load = load_of(queue);
-
-	load.weight_waiting += queue->weight_beside;
-	return load;
+	return shared_queue(is_of_one_cpu ? llc_of(p) : id / NR_QUEUE_KINDS);
 }
 
 /* What @tctx counts for, which waits in the queue @id, or no longer does. */
@@ -164,7 +158,7 @@ static void settle(const struct task_struct *p, struct task_ctx *tctx, struct qu
 
 	if (!ran)
 		return;
-	load = load_of_clock(queue);
+	load = load_of(queue);
 	clock = clock_advance(queue->clock, tctx->vtime,
 			      clock_pace(since(queue->clock_at, now), &load), tctx->overdue);
 	if (clock != queue->clock) {
@@ -342,7 +336,7 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 		return NOBODY_DUE;
 
 	settle(p, tctx, queue, now);
-	load = load_of_clock(queue);
+	load = load_of(queue);
 	vtime = vtime_bound(tctx->vtime, queue->clock, slice_for(&load));
 	due = due_of(vtime, queue->clock, now, p->scx.weight, &load);
 	tctx->overdue = due.overdue;

@@ -12,7 +12,6 @@
 #define _GNU_SOURCE
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +26,6 @@
 
 #define MAX_SERVERS 64
 #define MAX_JOBS 256
-#define MAX_WORKERS 64
 #define NS 1000000000ULL
 
 static const char usage[] =
@@ -37,36 +35,22 @@ static const char usage[] =
 	"  -g US  mean time between two requests of a thread (266)\n"
 	"  -w US  mean work of a request (25)\n"
 	"  -W N   after which 512-bit instructions follow for an Nth of it (none)\n"
-	"  -f N   each thread has so many workers, and each does its part of a request\n"
-	"  -l     a third of the work is done under a lock that all share\n"
 	"  -j N   processes that compute all the time (0)\n"
-	"  -n N   ... at this nice value\n"
-	"  -i     ... as SCHED_IDLE\n";
+	"  -n N   ... at this nice value\n";
 
 static struct {
-	unsigned servers, workers, jobs, wide;
+	unsigned servers, jobs, wide;
 	uint64_t ms, gap_us, work_us;
 	int nice_of_jobs;
-	int idle_jobs, locks;
 } o = { .servers = 4, .ms = 1000, .gap_us = 266, .work_us = 25 };
 
 static uint64_t rounds_per_ms;
 static long calibrated_us;
 static uint64_t begun, end;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Those of a server take their parts of a request when they meet. */
-struct team {
-	pthread_barrier_t begin, end;
-	uint64_t rounds;
-	int is_over;
-};
 
 struct server {
 	pthread_t thread;
 	unsigned seed;
-	struct team team;
-	pthread_t workers[MAX_WORKERS];
 	uint64_t *late_ns;
 	size_t done, room;
 };
@@ -111,35 +95,9 @@ static void sleep_until(int timer, uint64_t at)
 		exit(1);
 }
 
-static void *work_for(void *argument)
+static void do_request(uint64_t rounds)
 {
-	struct server *server = argument;
-
-	for (;;) {
-		pthread_barrier_wait(&server->team.begin);
-		if (server->team.is_over)
-			return NULL;
-		compute(server->team.rounds / o.workers);
-		pthread_barrier_wait(&server->team.end);
-	}
-}
-
-static void do_request(struct server *server, uint64_t rounds)
-{
-	uint64_t locked = o.locks ? rounds / 3 : 0;
-
-	if (o.workers) {
-		server->team.rounds = rounds;
-		pthread_barrier_wait(&server->team.begin);
-		pthread_barrier_wait(&server->team.end);
-	} else {
-		compute(rounds - locked);
-	}
-	if (locked) {
-		pthread_mutex_lock(&lock);
-		compute(locked);
-		pthread_mutex_unlock(&lock);
-	}
+	compute(rounds);
 	if (o.wide)
 		compute_wide(rounds / o.wide);
 }
@@ -156,13 +114,10 @@ static void *serve(void *argument)
 			break;
 		if (arrival > now())
 			sleep_until(timer, arrival);
-		do_request(server, exponential(&server->seed) * o.work_us * rounds_per_ms / 1000);
+		do_request(exponential(&server->seed) * o.work_us * rounds_per_ms / 1000);
 		if (server->done < server->room)
 			server->late_ns[server->done++] = now() - arrival;
 	}
-	server->team.is_over = 1;
-	if (o.workers)
-		pthread_barrier_wait(&server->team.begin);
 	return NULL;
 }
 
@@ -177,9 +132,8 @@ static long used_by_jobs_us(void)
 	return used.ru_utime.tv_sec * 1000000 + used.ru_utime.tv_usec;
 }
 
-static void start_jobs(unsigned n, int nice, int is_idle)
+static void start_jobs(unsigned n, int nice)
 {
-	struct sched_param none = { 0 };
 	unsigned i;
 
 	for (i = 0; i < n; i++) {
@@ -187,8 +141,7 @@ static void start_jobs(unsigned n, int nice, int is_idle)
 		if (jobs[i])
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (is_idle ? sched_setscheduler(0, SCHED_IDLE, &none)
-			    : setpriority(PRIO_PROCESS, 0, nice))
+		if (setpriority(PRIO_PROCESS, 0, nice))
 			exit(1);
 		for (;;)
 			compute(1000000);
@@ -211,7 +164,7 @@ static void calibrate(void)
 	const uint64_t rounds = 4000000;
 	uint64_t before;
 
-	start_jobs(others, 0, 0);
+	start_jobs(others, 0);
 	usleep(50000);
 	before = now();
 	compute(rounds);
@@ -253,7 +206,7 @@ static void read_options(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "s:t:g:w:W:f:lj:n:i")) > 0) {
+	while ((c = getopt(argc, argv, "s:t:g:w:W:j:n:")) > 0) {
 		unsigned long n = optarg ? strtoul(optarg, NULL, 10) : 0;
 
 		switch (c) {
@@ -272,28 +225,18 @@ static void read_options(int argc, char **argv)
 		case 'W':
 			o.wide = n;
 			break;
-		case 'f':
-			o.workers = n;
-			break;
-		case 'l':
-			o.locks = 1;
-			break;
 		case 'j':
 			o.jobs = n;
 			break;
 		case 'n':
 			o.nice_of_jobs = n;
 			break;
-		case 'i':
-			o.idle_jobs = 1;
-			break;
 		default:
 			fputs(usage, stderr);
 			exit(2);
 		}
 	}
-	if (!o.servers || o.servers > MAX_SERVERS || o.workers > MAX_WORKERS || o.jobs > MAX_JOBS ||
-	    !o.gap_us) {
+	if (!o.servers || o.servers > MAX_SERVERS || o.jobs > MAX_JOBS || !o.gap_us) {
 		fputs(usage, stderr);
 		exit(2);
 	}
@@ -301,36 +244,27 @@ static void read_options(int argc, char **argv)
 
 static void start_server(struct server *server, unsigned seed)
 {
-	unsigned i;
-
 	server->seed = seed;
 	server->room = 2 * o.ms * 1000 / o.gap_us + 1000;
 	server->late_ns = calloc(server->room, sizeof(*server->late_ns));
-	pthread_barrier_init(&server->team.begin, NULL, o.workers + 1);
-	pthread_barrier_init(&server->team.end, NULL, o.workers + 1);
-	for (i = 0; i < o.workers; i++)
-		pthread_create(&server->workers[i], NULL, work_for, server);
 	pthread_create(&server->thread, NULL, serve, server);
 }
 
 int main(int argc, char **argv)
 {
-	unsigned i, n;
+	unsigned i;
 
 	read_options(argc, argv);
 	calibrate();
-	start_jobs(o.jobs, o.nice_of_jobs, o.idle_jobs);
+	start_jobs(o.jobs, o.nice_of_jobs);
 	/* Jobs settle, and a program that has just begun is at its end of no turn. */
 	usleep(100000);
 	begun = now();
 	end = begun + o.ms * 1000000;
 	for (i = 0; i < o.servers; i++)
 		start_server(&servers[i], i + 1);
-	for (i = 0; i < o.servers; i++) {
+	for (i = 0; i < o.servers; i++)
 		pthread_join(servers[i].thread, NULL);
-		for (n = 0; n < o.workers; n++)
-			pthread_join(servers[i].workers[n], NULL);
-	}
 	end_jobs(o.jobs);
 	tell();
 	return 0;

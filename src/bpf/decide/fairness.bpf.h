@@ -120,6 +120,12 @@ static __always_inline u64 competing_weight(const struct avx_load *load, u64 wei
 	return at_least(load->weight_waiting + load->weight_running, weight);
 }
 
+/* The weight for which the clock is as fast as that on the wall. */
+static __always_inline u64 weight_at_par(const struct avx_load *load)
+{
+	return at_least_one(load->nr_cpus) * AVX_WEIGHT_NORMAL;
+}
+
 /*
  * The time on the wall in which the clock covers @vtime_ns. The clock gains a
  * second of virtual time per second if the competing weight is that of one
@@ -127,10 +133,8 @@ static __always_inline u64 competing_weight(const struct avx_load *load, u64 wei
  */
 static __always_inline u64 wall_time_of(u64 vtime_ns, u64 weight, const struct avx_load *load)
 {
-	u64 pace = at_least_one(load->nr_cpus) * AVX_WEIGHT_NORMAL;
-
 	/* In microseconds, for the product must hold a million heavy tasks. */
-	return vtime_ns / 1000 * competing_weight(load, weight) / pace * 1000;
+	return vtime_ns / 1000 * competing_weight(load, weight) / weight_at_par(load) * 1000;
 }
 
 /*
@@ -140,9 +144,7 @@ static __always_inline u64 wall_time_of(u64 vtime_ns, u64 weight, const struct a
  */
 static __always_inline u64 clock_pace(u64 wall_ns, const struct avx_load *load)
 {
-	u64 pace = at_least_one(load->nr_cpus) * AVX_WEIGHT_NORMAL;
-
-	return at_most(wall_ns, AVX_WAIT_MAX_NS) / 1000 * pace /
+	return at_most(wall_ns, AVX_WAIT_MAX_NS) / 1000 * weight_at_par(load) /
 	       at_least_one(competing_weight(load, 0)) * 1000;
 }
 
