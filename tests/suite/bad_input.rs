@@ -85,7 +85,7 @@ fn a_place_where_it_cannot_run_is_refused_in_one_sentence() -> Result<()> {
     is_one_sentence(&outcome.commands[2], &["avxspec", "already loaded"])?;
     is_one_sentence(&outcome.commands[4], &["worthwhile", "\"2\"", "0s to 100ms"])?;
     is_one_sentence(&outcome.commands[5], &["root", "/run/scx/root/stats", "sudo"])?;
-    is_one_sentence(&outcome.commands[6], &["--kconfig", "/nowhere", "No such file"])?;
+    is_one_sentence(&outcome.commands[6], &["--kconfig", "/nowhere", "no such file"])?;
     ensure_eq!(outcome.commands[3].stdout, "0\n1\n", "the first one goes on");
     Ok(())
 }

@@ -21,7 +21,7 @@ crate::tests! {
 }
 
 /// Below PREFIX, beside the manual pages of commands and the patches of the kernel.
-const FILES: [&str; 34] = [
+const FILES: [&str; 35] = [
     "bin/scx_avxspec",
     "include/scx_avxspec_hints.h",
     "lib/systemd/system/scx_avxspec.service",
@@ -43,6 +43,7 @@ const FILES: [&str; 34] = [
     "share/doc/scx_avxspec/docs/policy.md",
     "share/doc/scx_avxspec/docs/rig.md",
     "share/doc/scx_avxspec/docs/simulator.md",
+    "share/doc/scx_avxspec/docs/turns.md",
     "share/doc/scx_avxspec/examples/hint.rs",
     "share/doc/scx_avxspec/kernel-patch/7.3/README.md",
     "share/doc/scx_avxspec/kernel-patch/README.md",
