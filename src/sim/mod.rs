@@ -14,7 +14,7 @@ pub use self::kernel::engine::COSTS;
 pub use self::machine::{Topology, model};
 pub use self::study::setup::Setup;
 pub use self::study::{
-    comparison, experiment, outcome, parameters, report, score, sweep, unfairness, variant,
+    comparison, experiment, harm, outcome, parameters, report, score, sweep, unfairness, variant,
 };
 #[cfg(feature = "fuzz")]
 pub use self::study::{scenario, trial};

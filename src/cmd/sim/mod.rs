@@ -3,12 +3,15 @@
 
 mod choice;
 mod fairness;
+mod harm;
+mod harm_run;
 mod import;
 mod jobs;
 mod list;
 mod machine;
 mod progress;
 mod run;
+mod scratch;
 mod sweep;
 
 use anyhow::{Result, ensure};
@@ -50,6 +53,14 @@ enum Command {
     /// lowers the clocks and one that does not, and neither kind may send to the other. Groups for
     /// which requests arrive from outside, however many wait, count by how soon these are done.
     Fairness(fairness::Options),
+    /// Look for workloads in which a policy harms somebody.
+    ///
+    /// Machines and workloads are drawn at random, as docs/simulator.md tells, and each is run under
+    /// all policies. A group of tasks is harmed if it gets less than under the better policy of the
+    /// baseline, which leaves AVX-512 alone: less work done, or its requests later. It is not if it
+    /// had more than its weight's share of the CPUs there and still has that share. Where a group
+    /// seems to be harmed the workload is run again with other seeds, and these alone are believed.
+    Harm(harm::Options),
     /// Run workloads many times, with other parameters or policies.
     #[command(subcommand)]
     Sweep(sweep::Command),
@@ -75,6 +86,7 @@ pub fn run(options: &Options) -> Result<()> {
         Some(Command::Run(options)) => run::run(options),
         Some(Command::Import(options)) => import::run(options),
         Some(Command::Fairness(options)) => fairness::run(options),
+        Some(Command::Harm(options)) => harm::run(options),
         Some(Command::Sweep(command)) => sweep::run(command),
         None => compare(&options.quick),
     }

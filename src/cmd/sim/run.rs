@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -71,6 +72,10 @@ pub fn write_report(file: Option<&Path>, page: impl FnOnce() -> String) -> Resul
 /// stays there until then, and where there is none there is none again, for the run may fail.
 pub fn check_report(file: Option<&Path>) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
+    check_writable(file).with_context(|| cannot_write(file))
+}
+
+pub fn check_writable(file: &Path) -> io::Result<()> {
     let is_new = fs::symlink_metadata(file).is_err();
     // Who reads from a pipe would take this for the end.
     if !(is_new || file.is_file() || file.is_dir()) {
@@ -80,7 +85,7 @@ pub fn check_report(file: Option<&Path>) -> Result<()> {
     if is_new {
         opened = opened.and_then(|()| fs::remove_file(file));
     }
-    opened.with_context(|| cannot_write(file))
+    opened
 }
 
 fn cannot_write(file: &Path) -> String {
@@ -157,12 +162,17 @@ fn of_agent(name: &str) -> Result<Variant> {
 
 /// What was typed, so that it can be typed again.
 pub fn command_line() -> String {
+    typed(std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()))
+}
+
+/// This program with these arguments, as a shell takes it.
+pub fn typed(arguments: impl Iterator<Item = String>) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_=./+,:".contains(it);
     let word = |word: String| match word.chars().all(is_plain) && !word.is_empty() {
         true => word,
         false => format!("'{}'", word.replace('\'', "'\\''")),
     };
-    let words = std::env::args_os().skip(1).map(|it| word(it.to_string_lossy().into_owned()));
+    let words = arguments.map(word);
     std::iter::once(crate::about::NAME.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 

@@ -118,7 +118,8 @@ pub struct Engine<H> {
     sources: Vec<Box<dyn Source>>,
     /// Moves between CPUs by tasks that are gone.
     pub(super) past_moves: u64,
-    pub(super) past_ran: u64,
+    /// For how long those ran, by program.
+    pub(super) past_ran: BTreeMap<u64, u64>,
     /// Work that programs gave to CPUs.
     pub(super) given: f64,
     /// What the next sample of code is drawn from.
@@ -144,7 +145,7 @@ impl<H: Hardware> Engine<H> {
             caches: Caches::new(costs.caches, &places),
             sources: Vec::new(),
             past_moves: 0,
-            past_ran: 0,
+            past_ran: BTreeMap::new(),
             given: 0.0,
             dice: 1,
             occasion: Occasion::Outside,
@@ -231,16 +232,6 @@ impl<H: Hardware> Engine<H> {
         threads
             .filter(move |(_, it)| is_innocent(it))
             .map(|(task, it)| Clocked { waived: self.kernel.waived(*task) as f64, ..it.clocked })
-    }
-
-    /// How often any task has moved to another CPU.
-    pub fn moves(&self) -> u64 {
-        self.past_moves + self.threads.keys().map(|task| self.kernel.moves(*task)).sum::<u64>()
-    }
-
-    /// For how long all tasks together have run.
-    pub fn ran(&self) -> u64 {
-        self.past_ran + self.threads.keys().map(|task| self.kernel.ran(*task)).sum::<u64>()
     }
 
     pub(super) fn at(&mut self, when: u64, event: Event) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel's side of a simulation, which is in C beside the scheduler: see kernel.c.
 
+mod accounts;
 mod blame;
 mod changes;
 pub mod channels;

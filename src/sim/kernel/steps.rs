@@ -107,10 +107,13 @@ impl<H: Hardware> Engine<H> {
     fn exit(&mut self, cpu: u32, task: Task) -> Option<Thread> {
         self.block(cpu);
         self.past_moves += self.kernel.moves(task);
-        self.past_ran += self.kernel.ran(task);
+        let (thread, ran) = (self.threads.remove(&task), self.kernel.ran(task));
+        if let Some(thread) = &thread {
+            *self.past_ran.entry(thread.home.footprint.program).or_default() += ran;
+        }
         self.kernel.exit(task);
         self.caches.forget(task);
-        self.threads.remove(&task)
+        thread
     }
 
     fn charge(&mut self, task: Task, ns: f64) {

@@ -64,7 +64,7 @@ impl Comparison {
 
     /// Why ratios have no interval, if some do not.
     pub fn why_no_interval(&self) -> Option<String> {
-        let behind = self.outcomes.iter().filter(|outcome| outcome.falls_behind());
+        let behind = self.outcomes.iter().filter(|outcome| outcome.falls_behind);
         let behind: Vec<&str> = behind.map(|outcome| outcome.variant.as_str()).collect();
         let has_ratios = self.outcomes.len() > 1;
         (has_ratios && !behind.is_empty()).then(|| {
@@ -91,7 +91,7 @@ pub fn measure_by_first(outcomes: &mut [Outcome]) {
     for other in others {
         let relative = Score::of(other, first).work;
         other.relative = Some(relative);
-        if first.falls_behind() || other.falls_behind() {
+        if first.falls_behind || other.falls_behind {
             continue;
         }
         let half = half_interval(&score::errors(other, first, relative)) / whole;
@@ -110,6 +110,7 @@ mod tests {
             name: "it".to_owned(),
             requests_per_s,
             work: 1.0,
+            cpus: 1.0,
             unfinished,
             latency_us: None,
             relative: None,

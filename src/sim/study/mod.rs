@@ -4,6 +4,7 @@
 
 pub mod comparison;
 pub mod experiment;
+pub mod harm;
 pub mod outcome;
 pub mod parameters;
 pub mod report;

@@ -27,6 +27,8 @@ pub struct Outcome {
     /// And what each thread has drawn beyond the mean in all of them, in the same unit.
     #[serde(skip)]
     pub luck_of_threads: Vec<f64>,
+    /// Whether more requests come from outside than are done, so that ever more wait.
+    pub falls_behind: bool,
     /// The score by the first policy that it is compared with.
     pub relative: Option<f64>,
     /// Where that is with a probability of 95 %. Of the first one there is nothing to be uncertain of,
@@ -79,6 +81,8 @@ pub struct GroupOutcome {
     pub requests_per_s: f64,
     /// As that of all groups.
     pub work: f64,
+    /// That its threads ran on at a time, on average.
+    pub cpus: f64,
     /// Requests at a time that were sent and not done, on average, if they come from outside,
     /// however many wait.
     pub unfinished: Option<f64>,
@@ -97,7 +101,8 @@ impl Outcome {
         let work_of_parts: Vec<f64> = parts.iter().map(|part| part.work).collect();
         let (work, work_95) = mean_and_interval(&work_of_parts);
         let wide = watch.scalar.wide + watch.avx.wide;
-        let groups = setup.workload.groups.iter().zip(records).zip(&watch.groups);
+        let groups = setup.workload.groups.iter().zip(records);
+        let groups = groups.zip(watch.groups.iter().zip(&watch.ran_of_groups));
         Self {
             policy: variant.name.clone(),
             variant: variant.about_on(&setup.topology),
@@ -106,6 +111,7 @@ impl Outcome {
             work,
             work_95,
             work_of_parts,
+            falls_behind: falls_behind(&parts),
             parts,
             luck_of_threads: per_part(&watch),
             relative: None,
@@ -124,10 +130,11 @@ impl Outcome {
             avx_class: shares(&watch.avx),
             settle_ms: settle_times(&setup.workload.phases, &watch.avx_cores, watch.measured_ns()),
             groups: groups
-                .map(|((group, record), sums)| GroupOutcome {
+                .map(|((group, record), (sums, ran))| GroupOutcome {
                     name: group.name.clone(),
                     requests_per_s: sums.done as f64 / seconds,
                     work: sums.work / watch.measured_ns() as f64,
+                    cpus: *ran as f64 / watch.measured_ns() as f64,
                     unfinished: sums.unfinished.map(|ns| ns / watch.measured_ns() as f64),
                     latency_us: record.borrow().latency.latency(),
                     relative: None,
@@ -141,15 +148,14 @@ impl Outcome {
         }
     }
 
-    /// Whether more requests come from outside than are done, so that ever more wait.
-    pub fn falls_behind(&self) -> bool {
-        grows(&self.parts.iter().map(|part| part.unfinished).collect::<Vec<_>>())
-    }
-
     /// Half of the interval in which its relative work is.
     pub fn uncertainty(&self) -> Option<f64> {
         self.relative_95.map(|[low, high]| (high - low) / 2.0)
     }
+}
+
+fn falls_behind(parts: &[Done]) -> bool {
+    grows(&parts.iter().map(|part| part.unfinished).collect::<Vec<_>>())
 }
 
 fn in_ms<T: Copy>(course: &[(u64, T)]) -> Vec<(f64, T)> {
@@ -241,6 +247,7 @@ pub fn made_up(work: f64, groups: Vec<GroupOutcome>) -> Outcome {
         work_of_parts: Vec::new(),
         parts: Vec::new(),
         luck_of_threads: Vec::new(),
+        falls_behind: false,
         relative: None,
         relative_95: None,
         latency_us: None,

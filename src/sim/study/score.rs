@@ -136,7 +136,15 @@ mod tests {
     fn closed(requests_per_s: f64) -> GroupOutcome {
         let name = "closed".to_owned();
         let (unfinished, latency_us, relative) = (None, None, None);
-        GroupOutcome { name, requests_per_s, work: 0.0, unfinished, latency_us, relative }
+        GroupOutcome {
+            name,
+            requests_per_s,
+            work: 0.0,
+            cpus: 1.0,
+            unfinished,
+            latency_us,
+            relative,
+        }
     }
 
     fn all_closed(rates: &[f64]) -> Vec<GroupOutcome> {

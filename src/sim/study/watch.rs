@@ -80,6 +80,8 @@ pub struct Watch {
     roles_changed_before: u64,
     pub moves: u64,
     pub ran: u64,
+    /// By each group.
+    pub ran_of_groups: Vec<u64>,
     pub events: u64,
     /// What was done at the end of each batch; and by each group, in all.
     pub batches: Vec<Done>,
@@ -147,6 +149,7 @@ impl Watch {
             roles_changed_before: role_changes(engine),
             moves: engine.moves(),
             ran: engine.ran(),
+            ran_of_groups: ran_of_groups(engine, records.len()),
             events: engine.nr_events(),
             batches: vec![Done::of(records, begin)],
             groups: sums(records, begin),
@@ -192,6 +195,10 @@ impl Watch {
     fn finish(&mut self, engine: &Engine<Modelled>, records: &[SharedRecord]) {
         self.moves = engine.moves() - self.moves;
         self.ran = engine.ran() - self.ran;
+        let now = ran_of_groups(engine, self.ran_of_groups.len());
+        for (it, now) in self.ran_of_groups.iter_mut().zip(now) {
+            *it = now - *it;
+        }
         self.events = engine.nr_events() - self.events;
         self.estimate_error = mean(
             engine
@@ -242,6 +249,11 @@ fn sums(records: &[SharedRecord], now: u64) -> Vec<Sums> {
 
 fn luck(records: &[SharedRecord]) -> Vec<f64> {
     records.iter().flat_map(|record| record.borrow().luck.clone()).collect()
+}
+
+/// Each is a program.
+fn ran_of_groups(engine: &Engine<Modelled>, nr_groups: usize) -> Vec<u64> {
+    (0..).take(nr_groups).map(|program| engine.ran_of(program)).collect()
 }
 
 /// If it is another one than before.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A comparison as a page of HTML that needs nothing else: no script, no other file.
 
+pub mod harm;
 mod svg;
 pub mod sweep;
 
@@ -32,6 +33,7 @@ td,th{padding:.25em .7em;border-bottom:1px solid var(--line);text-align:right;ve
 th{font-weight:600}td{white-space:nowrap}.words td{white-space:normal}\
 td:first-child,th:first-child,.words td,.words th{text-align:left}\
 code{font:.9em ui-monospace,monospace;overflow-wrap:anywhere}\
+pre{font:.85em/1.4 ui-monospace,monospace;overflow-x:auto}\
 .bar{fill:var(--bar)}.mark{stroke:var(--fg);stroke-width:1.6;fill:none}.hollow{fill:var(--bg)}\
 .axis{stroke:var(--dim);fill:none}.guide{stroke:var(--line);stroke-dasharray:3 3;fill:none}\
 .idle{fill:var(--idle)}.l0{fill:var(--l0)}.l1{fill:url(#h1)}.l2{fill:url(#h2)}.role{fill:var(--fg)}\
@@ -57,7 +59,7 @@ pub fn html(comparison: &Comparison) -> String {
         groups(comparison),
         parameters(comparison),
     ];
-    page(&title, &made, &parts.concat())
+    page(&title, &introduction(&made), &parts.concat())
 }
 
 /// On what machine, and how to make it again.
@@ -71,14 +73,14 @@ pub struct Made {
     pub version: String,
 }
 
-fn page(title: &str, made: &Made, body: &str) -> String {
+/// The introduction says whose figures they are.
+fn page(title: &str, introduction: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{0} (modelled)</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n{1}<h1>{0}</h1>\n{2}{body}</body>\n</html>\n",
+         <style>{STYLE}</style>\n</head>\n<body>\n{1}<h1>{0}</h1>\n{introduction}{body}</body>\n</html>\n",
         escape(title),
-        svg::patterns(),
-        introduction(made)
+        svg::patterns()
     )
 }
 
@@ -87,14 +89,20 @@ fn introduction(made: &Made) -> String {
         made.seconds.map_or(String::new(), |seconds| format!(", for {seconds} s of its time"));
     format!(
         "<p><strong>Every figure here is modelled</strong>, not measured: the scheduler's own code \
-         ran on a model of a processor, {}, with {}{time}, with seed {}{}.</p>\n\
-         <p class=\"dim\">Made by <code>{}</code>, version {}.</p>\n",
+         ran on a model of a processor, {}, with {}{time}, with seed {}{}.</p>\n{}",
         escape(&made.model),
         made.shape.to_string().replace(" x ", " &times; "),
         made.seed,
         guessed_clocks(&made.model, made.shape.cores),
-        escape(&made.command),
-        escape(&made.version)
+        made_by(&made.command, &made.version)
+    )
+}
+
+fn made_by(command: &str, version: &str) -> String {
+    format!(
+        "<p class=\"dim\">Made by <code>{}</code>, version {}.</p>\n",
+        escape(command),
+        escape(version)
     )
 }
 

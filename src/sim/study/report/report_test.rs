@@ -23,6 +23,7 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
         name: EVIL.into(),
         requests_per_s: 100.0 * work,
         work,
+        cpus: work,
         unfinished: None,
         latency_us,
         relative: None,

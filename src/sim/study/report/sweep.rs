@@ -2,7 +2,7 @@
 //! Sweeps as pages of HTML: how far results are apart, and what they depend on.
 
 use super::svg::{self, Point};
-use super::{Made, escape, figure, page, table};
+use super::{Made, escape, figure, introduction, page, table};
 use crate::sim::study::parameters;
 use crate::sim::study::sweep::{Best, Drawn, Spread, Tried};
 
@@ -14,7 +14,7 @@ pub fn draws(all: &[Drawn], made: &Made) -> String {
     let names: Vec<&str> = all.iter().map(|it| it.workload.as_str()).collect();
     let title = format!("{}: what nobody knows well, varied", names.join(", "));
     let body: String = all.iter().map(drawn).collect();
-    page(&title, made, &body)
+    page(&title, &introduction(made), &body)
 }
 
 fn drawn(it: &Drawn) -> String {
@@ -72,7 +72,7 @@ pub fn partitions(all: &[Best], made: &Made) -> String {
     let names: Vec<&str> = all.iter().map(|it| it.workload.as_str()).collect();
     let title = format!("{}: static partitions", names.join(", "));
     let body: String = all.iter().map(partition).collect();
-    page(&title, made, &body)
+    page(&title, &introduction(made), &body)
 }
 
 fn partition(best: &Best) -> String {

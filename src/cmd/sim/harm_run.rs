@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Runs drawn workloads under all policies, and has what comes of it judged.
+
+use anyhow::{Context, Result};
+
+use super::jobs;
+use super::run::typed;
+use super::scratch::Scratch;
+use crate::sim::comparison::Comparison;
+use crate::sim::harm::draw::{Draw, nr_cpus};
+use crate::sim::harm::judge::{Judged, Runs, members};
+use crate::sim::harm::tally::{Case, Failure};
+use crate::sim::outcome::Outcome;
+use crate::sim::{Topology, workload_file};
+
+/// What is compared, and how.
+pub struct Plan {
+    pub baseline: Vec<&'static str>,
+    /// Those that are judged.
+    pub policies: Vec<String>,
+    /// What a run is told of all of them.
+    pub arguments: Vec<String>,
+    pub seed: u64,
+    /// With which a workload is run again.
+    pub seeds: u16,
+    /// Where workloads are to be found afterwards.
+    pub directory: String,
+}
+
+/// What came of a workload.
+type Played = Result<Case, Failure>;
+
+/// A draw, with the file that it is in meanwhile.
+struct Filed<'a> {
+    draw: &'a Draw,
+    path: String,
+}
+
+pub fn play(plan: &Plan, draws: &[Draw]) -> Result<Vec<Played>> {
+    let scratch = Scratch::new()?;
+    let file = |draw| -> Result<Filed<'_>> {
+        let draw: &Draw = draw;
+        let path = scratch.write(&format!("{}.toml", draw.name), &draw.text)?;
+        let path =
+            path.to_str().context("the directory for temporary files has no name in UTF-8")?;
+        Ok(Filed { draw, path: path.to_owned() })
+    };
+    let filed = draws.iter().map(file).collect::<Result<Vec<_>>>()?;
+    let all: Vec<&Filed<'_>> = filed.iter().collect();
+    let first = runs(plan, &all, &[plan.seed])?;
+    let judged = filed.iter().zip(&first).map(|(it, runs)| judge(plan, it, runs));
+    let mut played = judged.collect::<Result<Vec<_>>>()?;
+
+    let seems_harmed = |played: &Played| {
+        played.as_ref().is_ok_and(|case| case.judged.iter().any(Judged::seems_harmed))
+    };
+    let again: Vec<usize> = (0..filed.len()).filter(|n| seems_harmed(&played[*n])).collect();
+    let seeds: Vec<u64> = (1..=u64::from(plan.seeds)).map(|n| plan.seed.wrapping_add(n)).collect();
+    let chosen: Vec<&Filed<'_>> = again.iter().map(|n| &filed[*n]).collect();
+    for (n, runs) in again.iter().zip(runs(plan, &chosen, &seeds)?) {
+        played[*n] = judge(plan, &filed[*n], &runs)?;
+    }
+    Ok(played)
+}
+
+/// With each of the seeds, or what went wrong first.
+type Seeds = Result<Vec<Comparison>, String>;
+
+fn runs(plan: &Plan, all: &[&Filed<'_>], seeds: &[u64]) -> Result<Vec<Seeds>> {
+    let job = |it: &Filed<'_>, seed: u64| {
+        let file = [format!("--workload={}", it.path)].into_iter();
+        file.chain(arguments(plan, it.draw, seed)).collect::<Vec<String>>()
+    };
+    let jobs: Vec<Vec<String>> =
+        all.iter().flat_map(|it| seeds.iter().map(move |seed| job(it, *seed))).collect();
+    // A mistake that the model finds is found, and no end of the search.
+    let run = |job: &[String]| Ok(jobs::run(job).map_err(|error| format!("{error:#}")));
+    let ran: Vec<Result<Comparison, String>> = jobs::all(&jobs, run)?;
+    let mut ran = ran.into_iter();
+    Ok(all
+        .iter()
+        .map(|_| ran.by_ref().take(seeds.len()).collect::<Vec<_>>())
+        .map(|of_one| of_one.into_iter().collect())
+        .collect())
+}
+
+/// What "sim run" is to be told beside the file.
+fn arguments(plan: &Plan, draw: &Draw, seed: u64) -> impl Iterator<Item = String> {
+    let shape = draw.shape;
+    let numbers = [
+        ("sockets", shape.sockets.into()),
+        ("cores", shape.cores.into()),
+        ("threads", shape.threads.into()),
+        ("llcs", shape.llcs.into()),
+        ("seconds", draw.seconds),
+        ("seed", seed),
+    ];
+    let numbers = numbers.map(|(name, number): (&str, u64)| format!("--{name}={number}"));
+    let model = [format!("--model={}", draw.model)];
+    model.into_iter().chain(numbers).chain(plan.arguments.clone())
+}
+
+fn judge(plan: &Plan, it: &Filed<'_>, seeds: &Seeds) -> Result<Played> {
+    let Draw { name, text, shape, .. } = it.draw;
+    let file = format!("--workload={}{name}.toml", plan.directory);
+    let told = ["sim".to_owned(), "run".to_owned(), file];
+    let command = typed(told.into_iter().chain(arguments(plan, it.draw, plan.seed)));
+    let (workload, text) = (name.clone(), text.clone());
+    let comparisons = match seeds {
+        Ok(comparisons) => comparisons,
+        Err(error) => {
+            let error = error.replace(&it.path, &format!("{name}.toml"));
+            return Ok(Err(Failure { workload, command, text, error }));
+        }
+    };
+    let topology = Topology::regular(
+        shape.sockets.into(),
+        shape.llcs.into(),
+        (shape.cores / shape.llcs).into(),
+        shape.threads.into(),
+    );
+    let members = members(&workload_file::read(name, &text)?, &topology);
+    let of_seeds: Vec<&[Outcome]> = comparisons.iter().map(|it| &it.outcomes[..]).collect();
+    let runs = Runs { members: &members, cpus: nr_cpus(*shape).into(), of_seeds };
+    let judged = plan.policies.iter().flat_map(|policy| runs.judge(&plan.baseline, policy));
+    Ok(Ok(Case { workload, command, text, judged: judged.collect() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cmd::sim::run;
+    use crate::sim::harm::draw::draw;
+
+    #[derive(Parser)]
+    struct Run {
+        #[command(flatten)]
+        options: run::Options,
+    }
+
+    fn plan() -> Plan {
+        Plan {
+            baseline: vec!["alone"],
+            policies: vec!["default".to_owned()],
+            arguments: ["--policy=alone", "--policy=default"].map(str::to_owned).into(),
+            seed: 7,
+            seeds: 2,
+            directory: "my dir/".to_owned(),
+        }
+    }
+
+    /// As "sim run" takes it.
+    #[test]
+    fn each_draw_runs_on_the_machine_that_was_drawn() {
+        for n in 1..100 {
+            let draw = draw(1, n);
+            let words = arguments(&plan(), &draw, 9);
+            let words =
+                ["run".to_owned(), "--workload=it.toml".to_owned()].into_iter().chain(words);
+            let machine = Run::try_parse_from(words).unwrap().options.scaled.machine;
+            assert_eq!((machine.shape(), machine.model.as_str()), (draw.shape, draw.model));
+            assert_eq!((machine.seed, machine.nr_cpus()), (9, nr_cpus(draw.shape) as usize));
+            let workload = workload_file::read(&draw.name, &draw.text).unwrap();
+            machine.setup(workload, draw.seconds).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_goes_wrong_is_told_with_what_shows_it() {
+        let draw = draw(1, 2);
+        let it = Filed { draw: &draw, path: "/tmp/scratch/harm-1-2.toml".to_owned() };
+        let error = "sim run --workload=/tmp/scratch/harm-1-2.toml: a stall".to_owned();
+        let failure = judge(&plan(), &it, &Err(error)).unwrap().unwrap_err();
+        assert_eq!(failure.error, "sim run --workload=harm-1-2.toml: a stall");
+        let begin = "scx_avxspec sim run '--workload=my dir/harm-1-2.toml' --model=";
+        assert!(failure.command.starts_with(begin), "{}", failure.command);
+        assert!(failure.command.ends_with(" --seed=7 --policy=alone --policy=default"));
+        assert_eq!(failure.text, draw.text);
+    }
+}

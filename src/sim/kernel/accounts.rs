@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What tasks have had so far, those that are gone among them.
+
+use super::engine::Engine;
+use crate::sim::machine::hardware::Hardware;
+
+impl<H: Hardware> Engine<H> {
+    /// How often any task has moved to another CPU.
+    pub fn moves(&self) -> u64 {
+        self.past_moves + self.threads.keys().map(|task| self.kernel.moves(*task)).sum::<u64>()
+    }
+
+    /// For how long all tasks together have run.
+    pub fn ran(&self) -> u64 {
+        let past: u64 = self.past_ran.values().sum();
+        past + self.threads.keys().map(|task| self.kernel.ran(*task)).sum::<u64>()
+    }
+
+    /// ... and those of one program, which their footprints say that they are.
+    pub fn ran_of(&self, program: u64) -> u64 {
+        let past = self.past_ran.get(&program).copied().unwrap_or(0);
+        let threads = self.threads.iter().filter(|(_, it)| it.home.footprint.program == program);
+        past + threads.map(|(task, _)| self.kernel.ran(*task)).sum::<u64>()
+    }
+}

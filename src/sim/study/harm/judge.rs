@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether a group of tasks is harmed: by what it gets under a policy, and under the best of a
+//! baseline.
+
+use std::cmp::Ordering;
+
+use serde::Serialize;
+
+use crate::sim::machine::Topology;
+use crate::sim::study::outcome::{GroupOutcome, Outcome};
+use crate::sim::study::variant::Variant;
+use crate::sim::workload::{Group, What, Workload};
+
+/// What others are measured by, as far as the simulator has it: what a group gets under the best of
+/// these nobody may take from it.
+const BASELINE: [&str; 2] = ["eevdf", "alone"];
+
+pub fn baseline() -> Vec<&'static str> {
+    BASELINE.into_iter().filter(|name| Variant::named(name).is_some()).collect()
+}
+
+/// Less is no harm that anybody would see, nor worth more runs.
+const SEEN: f64 = 0.98;
+
+/// Of a share of the CPUs, by which runs differ.
+const ABOUT: f64 = 0.02;
+
+/// Nothing is less, so that a mean of logarithms is a number.
+const STARVED: f64 = 1e-4;
+
+/// Of a group, beside what it gets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    pub weight: f64,
+    pub threads: f64,
+    /// Whether it answers requests, from wherever they come.
+    pub answers: bool,
+}
+
+pub fn members(workload: &Workload, topology: &Topology) -> Vec<Member> {
+    let member = |group: &Group| Member {
+        weight: group.weight.into(),
+        threads: group.nr_threads(topology) as f64,
+        answers: group.has(&What::Wait),
+    };
+    workload.groups.iter().map(member).collect()
+}
+
+/// What a group gets, as a number of which more is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    /// Rounds that are done in a second.
+    Work,
+    /// How soon requests are done, by the mean, the median and the 99th percentile.
+    Mean,
+    P50,
+    P99,
+}
+
+impl Measure {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Work => "work",
+            Self::Mean => "mean",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+        }
+    }
+
+    /// Which of them count. The mean is of all that arrive, also of who is never answered; where
+    /// clients wait for answers there is none.
+    fn of(member: &Member, group: &GroupOutcome) -> &'static [Measure] {
+        match (member.answers, group.unfinished) {
+            (false, _) => &[Measure::Work],
+            (true, Some(_)) => &[Measure::Mean, Measure::P99],
+            (true, None) => &[Measure::P50, Measure::P99],
+        }
+    }
+
+    /// Nothing where no request is done.
+    fn get(self, group: &GroupOutcome) -> f64 {
+        let soon = |time: Option<f64>| time.filter(|it| *it > 0.0).map_or(0.0, |it| 1.0 / it);
+        match self {
+            Self::Work => group.requests_per_s,
+            Self::Mean => soon(group.unfinished),
+            Self::P50 => soon(group.latency_us.map(|it| it.p50)),
+            Self::P99 => soon(group.latency_us.map(|it| it.p99)),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It gets as much, or more, or too little is known.
+    Fine,
+    Harmed,
+    /// It gets less, for it had more than its share, and still has that.
+    HadMore,
+    /// Under the baseline ever more requests wait as well.
+    PilesUp,
+}
+
+/// Of a group under a policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    pub group: String,
+    pub policy: String,
+    pub verdict: Verdict,
+    /// The measure that loses the most, of those that lose more than by chance if there are any;
+    /// nothing where there was nothing to be got.
+    pub measure: Option<Measure>,
+    pub gain: Option<f64>,
+    /// Where it is with a probability of 95 %; of one run nothing is known.
+    pub gain_95: Option<[f64; 2]>,
+    /// That was better for it.
+    pub baseline: Option<&'static str>,
+}
+
+impl Judged {
+    /// Whether it may be harmed, if more runs say so too.
+    pub fn seems_harmed(&self) -> bool {
+        self.verdict == Verdict::Fine && self.gain.is_some_and(|gain| gain < SEEN)
+    }
+}
+
+/// One seed after the other, under all policies each.
+pub struct Runs<'a> {
+    pub members: &'a [Member],
+    pub cpus: f64,
+    pub of_seeds: Vec<&'a [Outcome]>,
+}
+
+/// How much of what there is under a policy of the baseline.
+struct Gain {
+    measure: Measure,
+    baseline: &'static str,
+    gain: f64,
+    interval: Option<[f64; 2]>,
+}
+
+impl Gain {
+    /// More than by chance.
+    fn is_loss(&self) -> bool {
+        self.gain < SEEN && self.interval.is_some_and(|[_, high]| high < 1.0)
+    }
+}
+
+impl Runs<'_> {
+    /// Of all groups under the policy, by the baseline.
+    pub fn judge(&self, baseline: &[&'static str], policy: &str) -> Vec<Judged> {
+        let piles_up = baseline.iter().all(|name| self.falls_behind(name));
+        let judged = |n: usize| self.judge_group(n, baseline, policy, piles_up);
+        (0..self.members.len()).filter_map(judged).collect()
+    }
+
+    fn judge_group(
+        &self,
+        n: usize,
+        baseline: &[&'static str],
+        policy: &str,
+        piles_up: bool,
+    ) -> Option<Judged> {
+        let group = self.groups(n, policy).next()?;
+        let measures = Measure::of(self.members.get(n)?, group).iter();
+        let gains = measures.filter_map(|measure| self.gain(n, *measure, baseline, policy));
+        let order = |a: &Gain, b: &Gain| {
+            (!a.is_loss(), a.gain).partial_cmp(&(!b.is_loss(), b.gain)).unwrap_or(Ordering::Equal)
+        };
+        let worst = gains.min_by(order);
+        let verdict = match &worst {
+            _ if piles_up => Verdict::PilesUp,
+            Some(it) if it.gain < SEEN && self.keeps_its_share(n, it.baseline, policy) => {
+                Verdict::HadMore
+            }
+            Some(it) if it.is_loss() => Verdict::Harmed,
+            _ => Verdict::Fine,
+        };
+        Some(Judged {
+            group: group.name.clone(),
+            policy: policy.to_owned(),
+            verdict,
+            measure: worst.as_ref().map(|it| it.measure),
+            gain: worst.as_ref().map(|it| it.gain),
+            gain_95: worst.as_ref().and_then(|it| it.interval),
+            baseline: worst.as_ref().map(|it| it.baseline),
+        })
+    }
+
+    fn outcomes(&self, policy: &str) -> impl Iterator<Item = &Outcome> {
+        let of_seed = move |all: &&[Outcome]| all.iter().position(|it| it.policy == policy);
+        self.of_seeds.iter().filter_map(move |all| all.get(of_seed(all)?))
+    }
+
+    fn groups(&self, n: usize, policy: &str) -> impl Iterator<Item = &GroupOutcome> {
+        self.outcomes(policy).filter_map(move |it| it.groups.get(n))
+    }
+
+    /// With most seeds.
+    fn falls_behind(&self, policy: &str) -> bool {
+        let nr = self.outcomes(policy).filter(|it| it.falls_behind).count();
+        2 * nr > self.of_seeds.len()
+    }
+
+    /// By that of the policies under which it gets the most.
+    fn gain(
+        &self,
+        n: usize,
+        measure: Measure,
+        baseline: &[&'static str],
+        policy: &str,
+    ) -> Option<Gain> {
+        let logarithms = |policy: &str| -> Vec<f64> {
+            self.groups(n, policy).map(|it| measure.get(it).max(f64::MIN_POSITIVE).ln()).collect()
+        };
+        let got = |name: &&&'static str| mean(&logarithms(name));
+        let best = baseline.iter().max_by(|a, b| got(a).total_cmp(&got(b)))?;
+        let (here, there) = (logarithms(policy), logarithms(best));
+        let gets_nothing = there.iter().all(|it| *it <= f64::MIN_POSITIVE.ln());
+        let ratios = || here.iter().zip(&there).map(|(here, there)| here - there);
+        let limits = [STARVED.ln(), -STARVED.ln()];
+        let ratios: Vec<f64> = ratios().map(|it| it.clamp(limits[0], limits[1])).collect();
+        let interval = interval(&ratios).map(|ends| ends.map(f64::exp));
+        (!gets_nothing).then(|| Gain {
+            measure,
+            baseline: best,
+            gain: mean(&ratios).exp(),
+            interval,
+        })
+    }
+
+    /// Whether it had more than its share of the CPUs under the one, and has that under the other.
+    fn keeps_its_share(&self, n: usize, baseline: &str, policy: &str) -> bool {
+        let had = |n: usize, policy: &str| -> f64 {
+            mean(&self.groups(n, policy).map(|it| it.cpus).collect::<Vec<_>>())
+        };
+        let wants = |other: usize| match other == n {
+            true => f64::INFINITY,
+            false => had(other, baseline).max(had(other, policy)),
+        };
+        let claims: Vec<Claim> =
+            (0..).zip(self.members).map(|(n, it)| Claim::of(it, wants(n))).collect();
+        let share = shares(&claims, self.cpus).get(n).copied().unwrap_or(0.0);
+        had(n, baseline) > share * (1.0 + ABOUT) && had(n, policy) >= share * (1.0 - ABOUT)
+    }
+}
+
+/// To CPUs.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    weight: f64,
+    most: f64,
+}
+
+impl Claim {
+    /// Of a group that wants so many at a time; a thread has one at most.
+    fn of(member: &Member, wants: f64) -> Self {
+        Self { weight: member.weight * member.threads, most: wants.min(member.threads) }
+    }
+}
+
+/// By weight, and what somebody does not want others have, again by weight.
+pub fn shares(claims: &[Claim], cpus: f64) -> Vec<f64> {
+    let mut shares: Vec<Option<f64>> = vec![None; claims.len()];
+    loop {
+        let open = || claims.iter().zip(&shares).filter(|(_, share)| share.is_none());
+        let weight: f64 = open().map(|(claim, _)| claim.weight).sum();
+        let left = cpus - shares.iter().flatten().sum::<f64>();
+        let by_weight = |claim: &Claim| left * claim.weight / weight;
+        let nr_open = open().count();
+        let settled: Vec<Option<f64>> = claims
+            .iter()
+            .zip(&shares)
+            .map(|(claim, share)| share.or((claim.most <= by_weight(claim)).then_some(claim.most)))
+            .collect();
+        if settled.iter().filter(|share| share.is_none()).count() == nr_open {
+            let all = claims.iter().zip(&shares);
+            return all.map(|(claim, share)| share.unwrap_or_else(|| by_weight(claim))).collect();
+        }
+        shares = settled;
+    }
+}
+
+fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len().max(1) as f64
+}
+
+/// Student's t of 95 %, for two numbers and more.
+const T_95: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
+
+/// So many seeds it knows what to make of.
+pub const SEEDS_MAX: u16 = T_95.len() as u16 + 1;
+
+/// In which the mean of more numbers would be.
+fn interval(numbers: &[f64]) -> Option<[f64; 2]> {
+    let t = T_95.get(numbers.len().checked_sub(2)?)?;
+    let (nr, mean) = (numbers.len() as f64, mean(numbers));
+    let squares: f64 = numbers.iter().map(|it| (it - mean).powi(2)).sum();
+    let half = t * (squares / (nr - 1.0) / nr).sqrt();
+    Some([mean - half, mean + half])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::study::outcome::made_up;
+
+    const FROM_OUTSIDE: Member = Member { weight: 100.0, threads: 4.0, answers: true };
+    const BUSY: Member = Member { weight: 100.0, threads: 4.0, answers: false };
+
+    fn group(requests_per_s: f64, unfinished: Option<f64>, cpus: f64) -> GroupOutcome {
+        let (name, latency_us, relative) = ("it".to_owned(), None, None);
+        GroupOutcome { name, requests_per_s, work: 1.0, cpus, unfinished, latency_us, relative }
+    }
+
+    fn outcome(policy: &str, groups: Vec<GroupOutcome>) -> Outcome {
+        Outcome { policy: policy.to_owned(), ..made_up(1.0, groups) }
+    }
+
+    fn judge(members: &[Member], seeds: &[[Outcome; 2]]) -> Vec<(Verdict, Option<f64>)> {
+        let of_seeds = seeds.iter().map(|it| &it[..]).collect();
+        let judged = Runs { members, cpus: 4.0, of_seeds }.judge(&["alone"], "default");
+        let round = |it: f64| (it * 1e4).round() / 1e4;
+        judged.into_iter().map(|it| (it.verdict, it.gain.map(round))).collect()
+    }
+
+    /// One that has all CPUs to itself, with a rate for each seed.
+    fn busy(rates: &[f64]) -> Vec<[Outcome; 2]> {
+        let pair = |rate: &f64| {
+            [("alone", 100.0), ("default", *rate)]
+                .map(|(policy, rate)| outcome(policy, vec![group(rate, None, 4.0)]))
+        };
+        rates.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn who_gets_less_is_harmed_if_it_is_no_chance() {
+        for (rates, expected) in [
+            (&[80.0, 80.5, 79.5][..], (Verdict::Harmed, Some(0.8))),
+            (&[120.0, 121.0, 119.0], (Verdict::Fine, Some(1.2))),
+            (&[60.0, 100.0, 85.375], (Verdict::Fine, Some(0.8))),
+            // Of one run nobody knows.
+            (&[80.0], (Verdict::Fine, Some(0.8))),
+            (&[0.0, 0.0], (Verdict::Harmed, Some(1e-4))),
+        ] {
+            let [(verdict, gain)] = judge(&[BUSY], &busy(rates))[..] else { panic!("{rates:?}") };
+            assert_eq!(verdict, expected.0, "{rates:?}");
+            assert!((gain.unwrap() - expected.1.unwrap()).abs() < 1e-3, "{rates:?} {gain:?}");
+        }
+        let one = busy(&[80.0]);
+        let runs = Runs { members: &[BUSY], cpus: 4.0, of_seeds: vec![&one[0]] };
+        assert!(runs.judge(&["alone"], "default")[0].seems_harmed());
+        assert!(!runs.judge(&["alone"], "alone")[0].seems_harmed());
+    }
+
+    /// Three CPUs of four, where half of them are its share.
+    #[test]
+    fn who_had_more_than_its_share_may_lose_that() {
+        let with = |cpus: f64| -> Vec<(Verdict, Option<f64>)> {
+            let one = |policy, cpus: f64| {
+                outcome(policy, vec![group(cpus, None, cpus), group(4.0 - cpus, None, 4.0 - cpus)])
+            };
+            judge(&[BUSY, BUSY], &[1, 2].map(|_| [one("alone", 3.0), one("default", cpus)]))
+        };
+        assert_eq!(with(2.5), [(Verdict::HadMore, Some(0.8333)), (Verdict::Fine, Some(1.5))]);
+        assert_eq!(with(2.0)[0].0, Verdict::HadMore);
+        assert_eq!(with(1.5)[0].0, Verdict::Harmed);
+        // Where the other one takes no more than before, nothing is lost to it.
+        let idles = |policy, cpus: f64| {
+            outcome(policy, vec![group(cpus, None, cpus), group(1.0, None, 1.0)])
+        };
+        let runs = [1, 2].map(|_| [idles("alone", 3.0), idles("default", 2.0)]);
+        assert_eq!(judge(&[BUSY, BUSY], &runs)[0].0, Verdict::Harmed);
+    }
+
+    #[test]
+    fn requests_count_by_how_soon_they_are_done() {
+        let with = |unfinished: f64, falls_behind: bool| {
+            let one = |policy, unfinished| Outcome {
+                falls_behind,
+                ..outcome(policy, vec![group(50.0, Some(unfinished), 1.0)])
+            };
+            judge(&[FROM_OUTSIDE], &[1, 2].map(|_| [one("alone", 3.0), one("default", unfinished)]))
+        };
+        assert_eq!(with(6.0, false), [(Verdict::Harmed, Some(0.5))]);
+        assert_eq!(with(2.0, false), [(Verdict::Fine, Some(1.5))]);
+        assert_eq!(with(6.0, true), [(Verdict::PilesUp, Some(0.5))]);
+    }
+
+    /// Of one that keeps up and one that does not, a group has what it gets under the first.
+    #[test]
+    fn the_better_of_the_baseline_counts() {
+        let one = |policy: &str, unfinished, falls_behind| Outcome {
+            falls_behind,
+            ..outcome(policy, vec![group(50.0, Some(unfinished), 1.0)])
+        };
+        let all = || [one("eevdf", 9.0, true), one("alone", 3.0, false), one("it", 4.0, false)];
+        let runs = [all(), all()];
+        let of_seeds = runs.iter().map(|it| &it[..]).collect();
+        let runs = Runs { members: &[FROM_OUTSIDE], cpus: 4.0, of_seeds };
+        let [it] = &runs.judge(&["eevdf", "alone"], "it")[..] else { panic!("no group") };
+        assert_eq!((it.verdict, it.baseline), (Verdict::Harmed, Some("alone")));
+        assert!((it.gain.unwrap() - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn nothing_is_told_of_who_gets_nothing_anyway() {
+        let runs = [1, 2].map(|_| {
+            [("alone", 0.0), ("default", 3.0)]
+                .map(|(it, rate)| outcome(it, vec![group(rate, None, 0.0)]))
+        });
+        assert_eq!(judge(&[BUSY], &runs), [(Verdict::Fine, None)]);
+    }
+
+    #[test]
+    fn what_somebody_does_not_want_others_have() {
+        let claims = |all: &[(f64, f64)]| -> Vec<Claim> {
+            all.iter().map(|(weight, most)| Claim { weight: *weight, most: *most }).collect()
+        };
+        assert_eq!(shares(&claims(&[(1.0, 9.0), (3.0, 9.0)]), 8.0), [2.0, 6.0]);
+        assert_eq!(shares(&claims(&[(1.0, 9.0), (3.0, 1.0)]), 8.0), [7.0, 1.0]);
+        assert_eq!(shares(&claims(&[(1.0, 1.0), (3.0, 1.0)]), 8.0), [1.0, 1.0]);
+        let three = shares(&claims(&[(1.0, 0.5), (1.0, 9.0), (2.0, 3.5)]), 6.0);
+        assert_eq!(three, [0.5, 2.0, 3.5]);
+    }
+
+    #[test]
+    fn the_baseline_is_what_the_simulator_has_of_it() {
+        assert!(baseline().contains(&"alone"));
+        assert!(baseline().iter().all(|name| Variant::named(name).is_some()));
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a search has found: how many groups of tasks are harmed, how much, and where the most.
+
+use serde::Serialize;
+
+use super::judge::{Judged, Verdict};
+use crate::sim::study::sweep::percentile;
+
+/// A drawn workload, and what became of its groups.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Case {
+    pub workload: String,
+    /// What "sim run" takes to play it again, beside the file.
+    pub command: String,
+    pub text: String,
+    pub judged: Vec<Judged>,
+}
+
+/// A workload that could not be run: the model found a mistake.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Failure {
+    pub workload: String,
+    pub command: String,
+    pub text: String,
+    pub error: String,
+}
+
+/// All of a search.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Search {
+    pub kind: &'static str,
+    pub command: String,
+    pub version: String,
+    pub seed: u64,
+    pub workloads: u64,
+    /// With which a workload is run again where a group seems to be harmed.
+    pub seeds: u16,
+    pub baseline: Vec<&'static str>,
+    pub policies: Vec<Tally>,
+    pub cases: Vec<Case>,
+    pub failures: Vec<Failure>,
+}
+
+/// Under one policy. Where requests pile up under the baseline as well nobody counts but as such.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tally {
+    pub policy: String,
+    pub groups: usize,
+    pub harmed: usize,
+    pub harmed_below_0_9: usize,
+    pub harmed_below_0_5: usize,
+    pub gain_above_1_1: usize,
+    pub had_more: usize,
+    pub pile_up: usize,
+    /// What a tenth of the gains is below, two tenths and so on; of those who had more than their
+    /// share there is none.
+    pub deciles: Vec<f64>,
+    #[serde(skip)]
+    pub gains: Vec<f64>,
+}
+
+impl Tally {
+    pub fn of(policy: &str, cases: &[Case]) -> Self {
+        let all = cases.iter().flat_map(|it| &it.judged).filter(|it| it.policy == policy);
+        let all: Vec<&Judged> = all.filter(|it| it.gain.is_some()).collect();
+        let gains = |verdicts: &[Verdict]| -> Vec<f64> {
+            let counted = all.iter().filter(|it| verdicts.contains(&it.verdict));
+            counted.filter_map(|it| it.gain).collect()
+        };
+        let harmed = gains(&[Verdict::Harmed]);
+        let below = |most: f64| harmed.iter().filter(|gain| **gain < most).count();
+        let (had_more, pile_up) = (gains(&[Verdict::HadMore]), gains(&[Verdict::PilesUp]));
+        let counted = gains(&[Verdict::Fine, Verdict::Harmed]);
+        Self {
+            policy: policy.to_owned(),
+            groups: counted.len() + had_more.len(),
+            harmed: harmed.len(),
+            harmed_below_0_9: below(0.9),
+            harmed_below_0_5: below(0.5),
+            gain_above_1_1: counted.iter().filter(|gain| **gain > 1.1).count(),
+            had_more: had_more.len(),
+            pile_up: pile_up.len(),
+            deciles: (1..10).filter_map(|n| percentile(&counted, f64::from(n) / 10.0)).collect(),
+            gains: counted,
+        }
+    }
+}
+
+/// Who is harmed the most, under whichever policy, with the workload.
+pub fn worst(cases: &[Case], nr: usize) -> Vec<(&Case, &Judged)> {
+    let all = cases.iter().flat_map(|case| case.judged.iter().map(move |it| (case, it)));
+    let mut harmed: Vec<_> = all.filter(|(_, it)| it.verdict == Verdict::Harmed).collect();
+    let gain = |it: &Judged| it.gain.unwrap_or(1.0);
+    harmed.sort_by(|(_, a), (_, b)| gain(a).total_cmp(&gain(b)));
+    harmed.truncate(nr);
+    harmed
+}
+
+/// For people to read, with where it is.
+pub fn gain(judged: &Judged) -> String {
+    let half = judged.gain_95.map_or(0.0, |[low, high]| (high - low) / 2.0);
+    format!("{:.4} +- {half:.4}", judged.gain.unwrap_or(1.0))
+}
+
+#[cfg(test)]
+pub fn made_up(workload: &str, gains: &[(Verdict, f64)]) -> Case {
+    let judged = |(verdict, gain): &(Verdict, f64)| Judged {
+        group: "it".to_owned(),
+        policy: "default".to_owned(),
+        verdict: *verdict,
+        measure: Some(super::judge::Measure::Work),
+        gain: Some(*gain),
+        gain_95: Some([gain - 0.01, gain + 0.01]),
+        baseline: Some("alone"),
+    };
+    Case {
+        workload: workload.to_owned(),
+        command: "--cores=2".to_owned(),
+        text: "about = \"it\"\n".to_owned(),
+        judged: gains.iter().map(judged).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cases() -> [Case; 2] {
+        let (fine, harmed) = (Verdict::Fine, Verdict::Harmed);
+        [
+            made_up("a", &[(fine, 1.0), (harmed, 0.8), (Verdict::HadMore, 0.3)]),
+            made_up("b", &[(harmed, 0.4), (fine, 1.2), (harmed, 0.95), (Verdict::PilesUp, 0.1)]),
+        ]
+    }
+
+    #[test]
+    fn groups_are_counted_by_what_became_of_them() {
+        let tally = Tally::of("default", &cases());
+        assert_eq!((tally.groups, tally.had_more, tally.pile_up), (6, 1, 1));
+        let harmed = (tally.harmed, tally.harmed_below_0_9, tally.harmed_below_0_5);
+        assert_eq!((harmed, tally.gain_above_1_1), ((3, 2, 1), 1));
+        assert_eq!((tally.deciles.len(), tally.deciles[4]), (9, 0.95));
+        assert_eq!(Tally::of("another", &cases()).groups, 0);
+    }
+
+    #[test]
+    fn the_worst_come_first() {
+        let cases = cases();
+        let worst: Vec<(&str, f64)> = worst(&cases, 2)
+            .into_iter()
+            .map(|(case, it)| (case.workload.as_str(), it.gain.unwrap()))
+            .collect();
+        assert_eq!(worst, [("b", 0.4), ("a", 0.8)]);
+    }
+}
