@@ -11,6 +11,7 @@ use clap::Args;
 use super::harm_run::{Plan, play};
 use super::run::{check_report, check_writable, command_line, variants, write_report};
 use crate::about::version;
+use crate::agent::policy;
 use crate::cmd::{print, print_json};
 use crate::sim::harm::draw::{Draw, draw};
 use crate::sim::harm::judge::{Judged, SEEDS_MAX, baseline};
@@ -103,6 +104,9 @@ impl Options {
             names.push("default".to_owned());
         }
         let judged = variants(&names, &self.settings)?;
+        for variant in &judged {
+            policy::turned(policy::standard(), &variant.settings)?;
+        }
         let baseline = baseline();
         let others = names.iter().filter(|name| !baseline.contains(&name.as_str()));
         let all = baseline.iter().copied().chain(others.map(String::as_str));
@@ -207,6 +211,10 @@ fn write_case(text: &mut String, case: &Case, judged: &Judged) -> Result<()> {
         case.workload,
         judged.policy
     )?;
+    if let Some(it) = judged.cpus {
+        let (had, has, share) = (it.had, it.has, it.share);
+        writeln!(text, "  It has {has:.2} CPUs instead of {had:.2}, and its share is {share:.2}.")?;
+    }
     Ok(writeln!(text, "  {}", case.command)?)
 }
 
@@ -215,7 +223,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::sim::harm::judge::{Measure, Verdict};
+    use crate::sim::harm::judge::{Cpus, Measure, Verdict};
 
     #[derive(Parser)]
     struct Harm {
@@ -236,6 +244,7 @@ mod tests {
             gain: Some(gain),
             gain_95: Some([gain - 0.02, gain + 0.02]),
             baseline: Some("alone"),
+            cpus: Some(Cpus { had: 2.0, has: 1.5, share: 1.75 }),
         };
         let case = Case {
             workload: "harm-1-2".to_owned(),
@@ -300,7 +309,9 @@ mod tests {
         assert_eq!(rows[0].join(" "), "2 workloads with seed 1. All figures are modelled.");
         assert_eq!(rows[2], ["2", "1", "1", "0", "1", "0", "0", "default"]);
         assert_eq!(rows[5].last(), Some(&"default"));
-        let worst = "0.7500 +- 0.0200 of the p99 that a of harm-1-2 gets under alone, under default:\n  \
+        let worst = "0.7500 +- 0.0200 of the p99 that a of harm-1-2 gets under alone, under default:\n\
+                     \x20 It has 1.50 CPUs instead of 2.00, and its share is 1.75.\n\
+                     \x20 \
                      scx_avxspec sim run --workload=harm-1-2.toml\n";
         assert!(text.ends_with(worst), "{text}");
         assert_eq!(table(&search(), 0).unwrap().lines().count(), 6);

@@ -85,19 +85,19 @@ fn runs(plan: &Plan, all: &[&Filed<'_>], seeds: &[u64]) -> Result<Vec<Seeds>> {
 }
 
 /// What "sim run" is to be told beside the file.
-fn arguments(plan: &Plan, draw: &Draw, seed: u64) -> impl Iterator<Item = String> {
+fn arguments(plan: &Plan, draw: &Draw, seed: u64) -> impl Iterator<Item = String> + use<> {
     let shape = draw.shape;
     let numbers = [
         ("sockets", shape.sockets.into()),
         ("cores", shape.cores.into()),
         ("threads", shape.threads.into()),
-        ("llcs", shape.llcs.into()),
         ("seconds", draw.seconds),
         ("seed", seed),
     ];
     let numbers = numbers.map(|(name, number): (&str, u64)| format!("--{name}={number}"));
-    let model = [format!("--model={}", draw.model)];
-    model.into_iter().chain(numbers).chain(plan.arguments.clone())
+    let model = [format!("--model={}", draw.model)].into_iter();
+    let llcs = (shape.llcs > 1).then(|| format!("--llcs={}", shape.llcs));
+    model.chain(llcs).chain(numbers).chain(plan.arguments.clone())
 }
 
 fn judge(plan: &Plan, it: &Filed<'_>, seeds: &Seeds) -> Result<Played> {

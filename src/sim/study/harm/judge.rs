@@ -46,6 +46,23 @@ pub fn members(workload: &Workload, topology: &Topology) -> Vec<Member> {
     workload.groups.iter().map(member).collect()
 }
 
+/// That a group has at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Cpus {
+    /// Under the baseline, and under the policy.
+    pub had: f64,
+    pub has: f64,
+    /// What weights give it, where others take no more than they do under either.
+    pub share: f64,
+}
+
+impl Cpus {
+    /// Whether it had more than its share, and has that.
+    fn are_enough(self) -> bool {
+        self.had > self.share * (1.0 + ABOUT) && self.has >= self.share * (1.0 - ABOUT)
+    }
+}
+
 /// What a group gets, as a number of which more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -116,6 +133,7 @@ pub struct Judged {
     pub gain_95: Option<[f64; 2]>,
     /// That was better for it.
     pub baseline: Option<&'static str>,
+    pub cpus: Option<Cpus>,
 }
 
 impl Judged {
@@ -138,6 +156,7 @@ struct Gain {
     baseline: &'static str,
     gain: f64,
     interval: Option<[f64; 2]>,
+    cpus: Cpus,
 }
 
 impl Gain {
@@ -171,9 +190,7 @@ impl Runs<'_> {
         let worst = gains.min_by(order);
         let verdict = match &worst {
             _ if piles_up => Verdict::PilesUp,
-            Some(it) if it.gain < SEEN && self.keeps_its_share(n, it.baseline, policy) => {
-                Verdict::HadMore
-            }
+            Some(it) if it.gain < SEEN && it.cpus.are_enough() => Verdict::HadMore,
             Some(it) if it.is_loss() => Verdict::Harmed,
             _ => Verdict::Fine,
         };
@@ -185,6 +202,7 @@ impl Runs<'_> {
             gain: worst.as_ref().map(|it| it.gain),
             gain_95: worst.as_ref().and_then(|it| it.interval),
             baseline: worst.as_ref().map(|it| it.baseline),
+            cpus: worst.as_ref().map(|it| it.cpus),
         })
     }
 
@@ -222,16 +240,12 @@ impl Runs<'_> {
         let limits = [STARVED.ln(), -STARVED.ln()];
         let ratios: Vec<f64> = ratios().map(|it| it.clamp(limits[0], limits[1])).collect();
         let interval = interval(&ratios).map(|ends| ends.map(f64::exp));
-        (!gets_nothing).then(|| Gain {
-            measure,
-            baseline: best,
-            gain: mean(&ratios).exp(),
-            interval,
-        })
+        let cpus = self.cpus_of(n, best, policy);
+        let gain = mean(&ratios).exp();
+        (!gets_nothing).then_some(Gain { measure, baseline: best, gain, interval, cpus })
     }
 
-    /// Whether it had more than its share of the CPUs under the one, and has that under the other.
-    fn keeps_its_share(&self, n: usize, baseline: &str, policy: &str) -> bool {
+    fn cpus_of(&self, n: usize, baseline: &str, policy: &str) -> Cpus {
         let had = |n: usize, policy: &str| -> f64 {
             mean(&self.groups(n, policy).map(|it| it.cpus).collect::<Vec<_>>())
         };
@@ -242,7 +256,7 @@ impl Runs<'_> {
         let claims: Vec<Claim> =
             (0..).zip(self.members).map(|(n, it)| Claim::of(it, wants(n))).collect();
         let share = shares(&claims, self.cpus).get(n).copied().unwrap_or(0.0);
-        had(n, baseline) > share * (1.0 + ABOUT) && had(n, policy) >= share * (1.0 - ABOUT)
+        Cpus { had: had(n, baseline), has: had(n, policy), share }
     }
 }
 

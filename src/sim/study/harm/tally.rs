@@ -112,6 +112,7 @@ pub fn made_up(workload: &str, gains: &[(Verdict, f64)]) -> Case {
         gain: Some(*gain),
         gain_95: Some([gain - 0.01, gain + 0.01]),
         baseline: Some("alone"),
+        cpus: None,
     };
     Case {
         workload: workload.to_owned(),
