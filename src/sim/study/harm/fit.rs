@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How large a machine, and how long a run, takes the simulator about a second.
 
-use super::draw::{Habit, Program, is_open, nr_behind, nr_cpus, nr_threads};
+use super::program::{Habit, Program, is_open, nr_behind, nr_cpus, nr_threads};
 use crate::sim::study::comparison::Shape;
 
 /// So many the simulator thinks about in a second or less.

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::draw::{Draw, draw, nr_cpus};
+use super::draw::{Draw, draw};
 use super::judge::{Judged, Measure, Runs, Verdict, members};
+use super::program::nr_cpus;
 use super::text::weight;
 use crate::agent::policy;
 use crate::bpf::intf::{AVX_TIER_TRAP, NO_CLOCK_COUNTERS};
@@ -119,6 +120,34 @@ fn share_of_wide(group: &Group) -> &'static str {
     }
 }
 
+/// Beside those that have numbers.
+const TRAITS: [&str; 24] = [
+    "server-",
+    "clients-",
+    "batch-",
+    "vector-",
+    "bursts-",
+    "pipeline-",
+    "fan-out-",
+    "one core",
+    "caches",
+    "a large machine",
+    "One",
+    "Each",
+    "Shared",
+    "hardly any weight",
+    "low weight",
+    "normal weight",
+    "high weight",
+    "AVX none",
+    "AVX some",
+    "AVX all",
+    "Light512",
+    "Heavy512",
+    "high load",
+    "low load",
+];
+
 #[test]
 fn everything_that_may_be_drawn_is_drawn() {
     let found: BTreeSet<String> =
@@ -127,33 +156,7 @@ fn everything_that_may_be_drawn_is_drawn() {
     let numbers = |of: &str, range: std::ops::RangeInclusive<u32>| -> Vec<String> {
         range.map(|n| format!("{n} {of}")).collect()
     };
-    let words = [
-        "server-",
-        "clients-",
-        "batch-",
-        "vector-",
-        "bursts-",
-        "pipeline-",
-        "fan-out-",
-        "one core",
-        "caches",
-        "a large machine",
-        "One",
-        "Each",
-        "Shared",
-        "hardly any weight",
-        "low weight",
-        "normal weight",
-        "high weight",
-        "AVX none",
-        "AVX some",
-        "AVX all",
-        "Light512",
-        "Heavy512",
-        "high load",
-        "low load",
-    ];
-    let expected = words.map(str::to_owned).into_iter().chain(per);
+    let expected = TRAITS.map(str::to_owned).into_iter().chain(per);
     let expected = expected.chain(Model::names().map(str::to_owned));
     let expected = expected.chain(numbers("sockets", 1..=4)).chain(numbers("threads", 1..=2));
     let expected = expected.chain(numbers("phases", 1..=2)).chain(numbers("programs", 1..=3));

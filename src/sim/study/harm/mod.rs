@@ -15,6 +15,7 @@ mod dice;
 pub mod draw;
 mod fit;
 pub mod judge;
+pub mod program;
 pub mod tally;
 mod text;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Drawn programs as a file that "sim run" takes.
 
-use super::draw::{Habit, Phased, Program, Threads, is_open, nr_behind, nr_cpus, nr_threads};
+use super::program::{Habit, Phased, Program, Threads, is_open, nr_behind, nr_cpus, nr_threads};
 use crate::sim::study::comparison::Shape;
 
 pub fn file(programs: &[Program], shape: Shape, seconds: u64, nr_phases: usize) -> String {
