@@ -103,7 +103,7 @@ fn compare(options: &Quick) -> Result<()> {
             "requests/s", "relative", "AVX cores", "changes", "low"
         ))?;
     }
-    for variant in &Variant::all() {
+    for variant in &Variant::compared() {
         outcomes.push(outcome_of(&setup, variant)?);
         if !options.json {
             print(&row(&outcomes)?)?;

@@ -129,11 +129,11 @@ pub fn variants(names: &[String], settings: &[String]) -> Result<Vec<Variant>> {
         name => Variant::named(name).map_or_else(|| of_agent(name), Ok),
     };
     if names.is_empty() && settings.is_empty() {
-        return Ok(Variant::all());
+        return Ok(Variant::compared());
     }
     let mut variants = names.iter().map(named).collect::<Result<Vec<_>>>()?;
     if variants.is_empty() {
-        variants.extend(Variant::all().into_iter().next());
+        variants.extend(Variant::compared().into_iter().next());
     }
     let has_set = variants.iter().any(|variant| variant.name == "set");
     variants.extend(set().filter(|_| !has_set));

@@ -41,6 +41,7 @@ void sim_set_up_scheduler(u32 nr_llcs, u32 cpus_per_core, u32 tier,
 			  const struct avx_topology *topology, const struct avx_clocks *clocks,
 			  const struct avx_policy_in_force *policy)
 {
+	is_attached = false;
 	reset_scheduler();
 	sim_queues_forget();
 	sim_timers_forget();
@@ -72,6 +73,8 @@ void sim_detach(void)
 		task->t.scx.slice = SLICE_DFL;
 		if (task->state == SIM_WAITS)
 			sim_move_away(task);
+		if (task->state == SIM_RUNS && !task->is_realtime)
+			sim_fair_adopt(task);
 	}
 }
 
@@ -83,8 +86,7 @@ static void take_over_all_tasks(void)
 	for (task = sim_newest_task(); task; task = task->older)
 		sim_init_task(task, false);
 	for (task = sim_newest_task(); task; task = task->older) {
-		if (task->state == SIM_WAITS)
-			sim_unlink_task(task);
+		sim_fair_forget(task);
 		if (task->state == SIM_RUNS)
 			sim_account(task->cpu);
 		/* As another scheduler may have left it. */

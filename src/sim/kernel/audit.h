@@ -32,7 +32,7 @@ static void audit_state(const struct sim_task *it)
 	bool is_current = sim_cpu(it->cpu)->curr == it;
 
 	if (is_current != (it->state == SIM_RUNS) || is_queued != (it->state != SIM_SLEEPS) ||
-	    !it->dsq != (it->state != SIM_WAITS))
+	    !it->dsq != (it->state != SIM_WAITS && !it->fair.is_delayed))
 		sim_fail("task %d is lost", it->t.pid);
 	if (is_current && !sim_may_use(it, it->cpu))
 		sim_fail("task %d runs on CPU %u, which it may not use", it->t.pid, it->cpu);

@@ -46,6 +46,7 @@ void sim_task_weigh(struct sim_task *task, u32 weight, bool asks_itself)
 		sim_unlink_task(task);
 	if (task->state == SIM_RUNS)
 		sim_account(task->cpu);
+	sim_fair_weigh(task, weight);
 	task->t.scx.weight = weight;
 	if (waits)
 		sim_enqueue(task, task->cpu, 0);
@@ -139,6 +140,20 @@ void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself)
 	sim_resched_cpu(cpu);
 }
 
+/* Who waits there goes elsewhere, and whose end is delayed has come to it. */
+static void empty_queues(u32 cpu)
+{
+	struct sim_cpu *it = &sim_cpus[cpu];
+	struct sim_task *task;
+
+	while ((task = it->local.first ?: it->realtime.first ?: it->fair.queue.first)) {
+		if (task->state == SIM_WAITS)
+			sim_move_away(task);
+		else
+			sim_unlink_task(task);
+	}
+}
+
 void sim_set_online(u32 cpu, bool is_online)
 {
 	struct sim_task *task;
@@ -157,8 +172,7 @@ void sim_set_online(u32 cpu, bool is_online)
 	sim_set_idle(cpu, true);
 	sim_cpus[cpu].idle_since = scx_bpf_now();
 	sim_this_cpu = cpu;
-	while ((task = sim_cpus[cpu].local.first ?: sim_cpus[cpu].realtime.first))
-		sim_move_away(task);
+	empty_queues(cpu);
 	if (is_online)
 		sim_resched_cpu(cpu);
 }

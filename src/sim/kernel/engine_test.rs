@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::engine::{COSTS, Engine};
 use super::program::{Program, Step};
-use super::{BEGIN_NS, Kernel, MASK_WORDS, Task};
+use super::{BEGIN_NS, Class, Kernel, MASK_WORDS, Task};
 use crate::agent::policy;
 use crate::bpf::intf::{
     AVX_TIER_OBSERVE, AVX_TIER_TRAP, AVX_TIER_XSTATE, BOUNDARY_SYSCALL, CAUSE_FAULT, EVENT_ALONE,
@@ -63,6 +63,16 @@ pub fn machine_of(
     tier: avx_tier,
     settings: &[&str],
 ) -> Engine<Steady> {
+    machine_of_class(Class::Ext, [nr_cores, cores_per_cache], core_cpus, tier, settings)
+}
+
+pub fn machine_of_class(
+    class: Class,
+    [nr_cores, cores_per_cache]: [u32; 2],
+    core_cpus: u32,
+    tier: avx_tier,
+    settings: &[&str],
+) -> Engine<Steady> {
     let nr_cpus = nr_cores * core_cpus;
     let llc_of = |core| core / cores_per_cache * cores_per_cache;
     let place = |cpu| avx_topology {
@@ -76,7 +86,7 @@ pub fn machine_of(
         usable: 1,
     };
     let places: Vec<_> = (0..nr_cpus).map(place).collect();
-    let kernel = Kernel::boot(&places, &UNKNOWN_CLOCKS, tier, &in_force(settings));
+    let kernel = Kernel::boot(&places, &UNKNOWN_CLOCKS, tier, &in_force(settings), class);
     Engine::new(kernel.unwrap(), Steady, COSTS)
 }
 

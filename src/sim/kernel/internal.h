@@ -31,6 +31,39 @@ void sim_tell_disable(struct sim_task *task);
 void sim_disable_task(struct sim_task *task);
 void sim_tasks_reset(void);
 
+/* fair.c */
+bool sim_is_fair(const struct sim_task *task);
+u32 sim_fair_nr(u32 cpu);
+u32 sim_fair_nr_waiting(u32 cpu);
+void sim_fair_charge(u32 cpu, u64 ran_ns);
+void sim_fair_enqueue(struct sim_task *task, u32 cpu);
+void sim_fair_unlinks(struct sim_task *task);
+void sim_fair_move(struct sim_task *task, u32 cpu);
+void sim_fair_preempt(struct sim_task *task, u32 cpu);
+void sim_fair_block(u32 cpu);
+bool sim_fair_keeps(u32 cpu, struct sim_task *prev);
+bool sim_fair_wakes(struct sim_task *task);
+void sim_fair_tick(u32 cpu);
+void sim_fair_idle_tick(u32 cpu);
+void sim_fair_yield(u32 cpu);
+void sim_fair_weigh(struct sim_task *task, u32 scx_weight);
+void sim_fair_adopt(struct sim_task *task);
+void sim_fair_forget(struct sim_task *task);
+
+/* load.c */
+void sim_load_begins(struct sim_task *task);
+void sim_load_ends(struct sim_task *task);
+void sim_load_forget(struct sim_task *task);
+u64 sim_load_of(u32 cpu);
+u64 sim_task_load(const struct sim_task *task);
+u64 sim_use_of(u32 cpu);
+void sim_use_changes(u32 cpu);
+bool sim_pull_task(u32 cpu);
+void sim_balance_load(u32 cpu);
+
+/* placement.c */
+u32 sim_fair_select_cpu(struct sim_task *task, u32 waker_cpu);
+
 /* affinity.c */
 void sim_allow_all(struct sim_task *task);
 u32 sim_fallback_cpu(struct sim_task *task);
@@ -39,6 +72,7 @@ void sim_move_away(struct sim_task *task);
 /* queues.c */
 void sim_link_behind(struct sim_dsq *dsq, struct sim_task *task, struct sim_task *before);
 void sim_unlink_task(struct sim_task *task);
+void sim_relink(struct sim_task *task, struct sim_dsq *dsq);
 void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags);
 void sim_enqueue_in_passing(struct sim_task *task);
 bool sim_move_global_to_local(void);

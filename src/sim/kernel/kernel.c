@@ -107,6 +107,7 @@ void sim_reset(u32 number, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 	for (u32 cpu = 0; cpu < sim_nr_cpus; cpu++) {
 		sim_cpus[cpu].is_online = topology[cpu].online;
 		sim_cpus[cpu].sibling = topology[cpu].sibling;
+		sim_cpus[cpu].llc = topology[cpu].llc;
 		sim_cpus[cpu].idle_since = now_ns;
 	}
 	sim_set_up_scheduler(nr_llcs, cpus_per_core, tier, topology, clocks, policy);

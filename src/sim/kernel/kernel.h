@@ -3,7 +3,8 @@
 #ifndef SIM_KERNEL_H
 #define SIM_KERNEL_H
 
-#include "shim/scx/common.bpf.h"
+#include "average.h"
+#include "eevdf.h"
 
 enum sim_state {
 	SIM_SLEEPS,
@@ -26,14 +27,28 @@ struct sim_dsq {
 	bool is_by_vtime; /* or by who came first */
 };
 
+/* The run queue of the kernel's own class. */
+struct sim_fair_queue {
+	struct sim_dsq queue; /* without what runs */
+	u32 nr_delayed;	      /* of these */
+	bool is_due;	      /* What runs has had its slice, or should not run any longer. */
+	u64 average;	      /* virtual time, as it was seen last */
+	struct sim_average load;
+	struct sim_average use;
+	u64 balance_at;
+	u32 nr_failed; /* attempts at that */
+};
+
 struct sim_cpu {
 	struct sim_task *curr; /* NULL while it idles, or belongs to others */
 	struct sim_dsq local;
+	struct sim_fair_queue fair;
 	struct sim_dsq realtime; /* Tasks that are none of the scheduler's, and come first. */
 	bool is_online;
 	bool is_taken; /* by a realtime task */
 	bool needs_resched;
 	u32 sibling;
+	u32 llc;
 	u64 idle_since; /* if it does */
 	struct kernel_cpustat stat;
 	u64 counts[CYCLES_BY_LICENCE]; /* of what tells of its clock */
@@ -67,6 +82,10 @@ struct sim_task {
 	bool is_watched;
 	bool has_wide_registers;
 	struct pt_regs regs;
+	struct eevdf_entity fair;
+	struct sim_average load; /* in the kernel's own class, as part of that of a CPU */
+	u32 load_cpu;
+	u32 recent_cpu;
 	u64 began_at; /* to run, or to be accounted for */
 	/* As the kernel's watchdog has it: since when it would run if it could, wherever it was
 	 * queued anew meanwhile, from the beginning of the present scheduler on. */

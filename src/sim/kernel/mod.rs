@@ -20,6 +20,8 @@ mod confined_test;
 #[cfg(test)]
 mod engine_test;
 #[cfg(test)]
+mod fair_test;
+#[cfg(test)]
 mod retry_test;
 #[cfg(test)]
 mod rules_test;
@@ -67,10 +69,19 @@ pub const MASK_WORDS: usize = native::SIM_MASK_WORDS as usize;
 /// Of a machine.
 pub const CPUS_MAX: usize = native::SIM_CPUS_MAX as usize;
 
+/// Who decides what runs where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The scheduler, which is loaded.
+    Ext,
+    /// The kernel itself: no scheduler is loaded.
+    Fair,
+}
+
 /// There is one, as on a machine.
 static THE_KERNEL: Mutex<()> = Mutex::new(());
 
-/// The kernel with the scheduler attached; whoever has it has it alone.
+/// The kernel, with the scheduler attached or without; whoever has it has it alone.
 pub struct Kernel {
     _alone: MutexGuard<'static, ()>,
     /// With all CPUs, as the machine began.
@@ -90,12 +101,14 @@ pub struct Task(pub(super) *mut native::sim_task);
 pub type Code = [u8; 16];
 
 impl Kernel {
-    /// `places` has one for each CPU, and `clocks` what the scheduler knows of them.
+    /// `places` has one for each CPU, and `clocks` what the scheduler knows of them, if it is the
+    /// one that decides.
     pub fn boot(
         places: &[avx_topology],
         clocks: &avx_clocks,
         tier: avx_tier,
         policy: &avx_policy_in_force,
+        class: Class,
     ) -> Result<Self> {
         let alone = THE_KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
         let places = places.to_vec();
@@ -111,7 +124,7 @@ impl Kernel {
         // SAFETY: there are as many places as CPUs, and nobody else is in the kernel.
         let error = unsafe {
             native::sim_reset(nr_cpus, llcs, per_core, tier, places, clocks, policy);
-            native::sim_attach()
+            if class == Class::Ext { native::sim_attach() } else { 0 }
         };
         kernel.is_attached_unless(error)?;
         Ok(kernel)

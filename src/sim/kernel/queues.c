@@ -5,7 +5,7 @@
 #define DSQS_MAX (3 * SIM_CPUS_MAX)
 
 static struct sim_dsq dsqs[DSQS_MAX];
-/* The kernel's own, of tasks for which there is no scheduler, or no CPU where it wants them. */
+/* The kernel's own, of tasks for which there is no CPU where the scheduler wants them. */
 static struct sim_dsq global;
 
 static struct sim_dsq *dsq_of(u64 id)
@@ -42,12 +42,8 @@ void sim_link_behind(struct sim_dsq *dsq, struct sim_task *task, struct sim_task
 	dsq->nr++;
 }
 
-void sim_unlink_task(struct sim_task *task)
+static void unlink_from(struct sim_dsq *dsq, struct sim_task *task)
 {
-	struct sim_dsq *dsq = task->dsq;
-
-	if (!dsq)
-		return;
 	if (task->link.prev)
 		task->link.prev->link.next = task->link.next;
 	else
@@ -58,6 +54,22 @@ void sim_unlink_task(struct sim_task *task)
 		dsq->last = task->link.prev;
 	task->dsq = NULL;
 	dsq->nr--;
+}
+
+/* It no longer waits. */
+void sim_unlink_task(struct sim_task *task)
+{
+	if (!task->dsq)
+		return;
+	sim_fair_unlinks(task);
+	unlink_from(task->dsq, task);
+}
+
+/* It waits elsewhere, for the same. */
+void sim_relink(struct sim_task *task, struct sim_dsq *dsq)
+{
+	unlink_from(task->dsq, task);
+	sim_link_behind(dsq, task, dsq->last);
 }
 
 /* Behind all others, or before them. */
@@ -193,20 +205,6 @@ static void insert_where_said(struct sim_task *task, u32 cpu)
 	}
 }
 
-/* Where there is no scheduler whoever comes first is served first, by any CPU that idles. */
-static void enqueue_by_itself(struct sim_task *task)
-{
-	u32 cpu;
-
-	sim_link_behind(&global, task, global.last);
-	for (cpu = 0; cpu < sim_nr_cpus; cpu++) {
-		if (sim_may_use(task, cpu) && !sim_cpus[cpu].curr && !sim_cpus[cpu].needs_resched) {
-			sim_resched_cpu(cpu);
-			return;
-		}
-	}
-}
-
 static void tell_enqueue(struct sim_task *task, u64 enq_flags)
 {
 	struct sim_call before = sim_begin_call(SIM_ENQUEUE, task);
@@ -232,7 +230,7 @@ void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
 		return;
 	}
 	if (!sim_is_attached()) {
-		enqueue_by_itself(task);
+		sim_fair_enqueue(task, cpu);
 		return;
 	}
 	if (task->direct_dsq == NO_DSQ)

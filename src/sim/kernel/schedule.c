@@ -21,6 +21,8 @@ void sim_account(u32 cpu)
 	curr->t.se.sum_exec_runtime += ran;
 	curr->t.scx.slice -= ran < curr->t.scx.slice ? ran : curr->t.scx.slice;
 	sim_cpus[cpu].stat.cpustat[CPUTIME_USER] += ran;
+	if (sim_is_fair(curr))
+		sim_fair_charge(cpu, ran);
 }
 
 /* Whether @cpu goes on with what runs there; otherwise there is somebody in its queue, or nobody.
@@ -32,14 +34,16 @@ static bool keeps(u32 cpu, struct sim_task *prev)
 	struct sim_task *told = prev && !prev->is_realtime ? prev : NULL;
 	struct sim_call before;
 
-	if (is_queued && (prev->t.scx.slice || prev->is_realtime))
+	if (is_queued && prev->is_realtime)
+		return true;
+	if (!sim_is_attached())
+		return sim_fair_keeps(cpu, prev);
+	if (is_queued && prev->t.scx.slice)
 		return true;
 	if (sim_cpus[cpu].local.nr)
 		return false;
 	if (sim_move_global_to_local())
 		return false;
-	if (!sim_is_attached())
-		return is_queued;
 	before = sim_begin_call(SIM_DISPATCH, told);
 	avxspec.dispatch(cpu, told ? &told->t : NULL);
 	sim_end_call(before);
@@ -49,7 +53,10 @@ static bool keeps(u32 cpu, struct sim_task *prev)
 static void leave_cpu(u32 cpu, struct sim_task *prev, bool to_idle)
 {
 	struct sim_cpu *it = &sim_cpus[cpu];
-	struct sim_dsq *queue = prev->is_realtime ? &it->realtime : &it->local;
+	bool is_fair = sim_is_fair(prev);
+	struct sim_dsq *queue = prev->is_realtime ? &it->realtime
+				: is_fair	  ? &it->fair.queue
+						  : &it->local;
 
 	prev->fpstate.regs.xsave.header.xfeatures = sim_registers_in_use(prev);
 	if (!(prev->t.scx.flags & SCX_TASK_QUEUED)) {
@@ -57,10 +64,10 @@ static void leave_cpu(u32 cpu, struct sim_task *prev, bool to_idle)
 		return;
 	}
 	prev->runnable_at = scx_bpf_now();
-	if (prev->t.scx.slice || prev->is_realtime) {
+	if (prev->t.scx.slice || prev->is_realtime || is_fair) {
 		prev->state = SIM_WAITS;
 		prev->queued_at = scx_bpf_now();
-		sim_link_behind(queue, prev, NULL);
+		sim_link_behind(queue, prev, is_fair ? queue->last : NULL);
 		return;
 	}
 	sim_enqueue(prev, cpu, to_idle ? SCX_ENQ_LAST : 0);
@@ -90,6 +97,7 @@ static void enter_cpu(u32 cpu, struct sim_task *next)
 		next->t.scx.slice = SLICE_DFL;
 	sim_cpus[cpu].curr = next;
 	sim_set_idle(cpu, false);
+	sim_use_changes(cpu);
 	if (!sim_may_use(next, cpu))
 		sim_fail("task %d runs on CPU %u, which it may not use", next->t.pid, cpu);
 	sim_tell_running(next);
@@ -160,6 +168,7 @@ void sim_schedule(u32 cpu)
 	if (!test_cpu(cpu, sim_idle_cpus()) || prev)
 		sim_cpus[cpu].idle_since = scx_bpf_now();
 	sim_set_idle(cpu, true);
+	sim_use_changes(cpu);
 }
 
 /*
@@ -175,7 +184,8 @@ void sim_preempt(u32 cpu)
 	if (!curr)
 		return;
 	sim_account(cpu);
-	keeps(cpu, curr);
+	if (sim_is_attached())
+		keeps(cpu, curr);
 	leave_cpu(cpu, curr, false);
 	sim_cpus[cpu].curr = NULL;
 	if (sim_is_attached() && !curr->is_realtime) {
@@ -196,6 +206,8 @@ void sim_block(u32 cpu)
 	if (!curr)
 		return;
 	curr->t.scx.flags &= ~SCX_TASK_QUEUED;
+	if (sim_is_fair(curr))
+		sim_fair_block(cpu);
 	sim_schedule(cpu);
 }
 
@@ -204,16 +216,21 @@ void sim_tick(u32 cpu, u32 by, const u8 *code)
 {
 	struct sim_task *curr = sim_cpus[cpu].curr;
 
-	if (!curr)
-		return;
 	sim_this_cpu = by;
+	if (!curr) {
+		if (!sim_is_attached())
+			sim_fair_idle_tick(cpu);
+		return;
+	}
 	sim_account(cpu);
 	curr->regs.ip = (u64)code;
 	if (sim_is_attached() && !curr->is_realtime) {
 		sim_tell_tick();
 		avxspec.tick(&curr->t);
 	}
-	if (!curr->t.scx.slice)
+	if (sim_is_fair(curr))
+		sim_fair_tick(cpu);
+	else if (!curr->t.scx.slice)
 		sim_resched_cpu(cpu);
 }
 
@@ -230,7 +247,10 @@ void sim_yield(u32 cpu)
 		return;
 	sim_this_cpu = cpu;
 	sim_account(cpu);
-	sim_end_slice(cpu);
+	if (sim_is_fair(sim_cpus[cpu].curr))
+		sim_fair_yield(cpu);
+	else
+		sim_end_slice(cpu);
 }
 
 /*

@@ -87,7 +87,7 @@ struct sim_task *sim_newest_task(void)
 
 void sim_task_exit(struct sim_task *task)
 {
-	sim_unlink_task(task);
+	sim_fair_forget(task);
 	if (sim_is_attached())
 		sim_disable_task(task);
 	if (task->newer)
@@ -120,12 +120,14 @@ void sim_wake(struct sim_task *task, u32 waker_cpu)
 	u64 flags = is_new ? 0 : SCX_ENQ_WAKEUP;
 	u32 cpu = task->cpu;
 
-	if (task->state != SIM_SLEEPS)
+	if (task->state != SIM_SLEEPS || sim_fair_wakes(task))
 		return;
 	/* What it waited for is told where there is somebody. */
 	sim_this_cpu = sim_cpus[waker_cpu].is_online ? waker_cpu : sim_fallback_cpu(task);
-	if (!sim_is_attached() || task->is_realtime) {
+	if (task->is_realtime) {
 		cpu = sim_fallback_cpu(task);
+	} else if (!sim_is_attached()) {
+		cpu = sim_fair_select_cpu(task, sim_this_cpu);
 	} else if (task->t.nr_cpus_allowed > 1 && !task->pins_cpu) {
 		cpu = select_cpu(task);
 		flags |= is_new ? 0 : SCX_ENQ_CPU_SELECTED;

@@ -89,7 +89,7 @@ pub fn begun(
     let tier = if variant.mitigates { setup.tier } else { AVX_TIER_OBSERVE };
     let in_force = avx_policy_in_force { generation: 1, checksum: 0, policy: *policy };
     let clocks = avx_clocks { counters: setup.counters.into(), ..known_clocks(&model.steps) };
-    let kernel = Kernel::boot(&places(topology), &clocks, tier, &in_force)
+    let kernel = Kernel::boot(&places(topology), &clocks, tier, &in_force, variant.class)
         .with_context(|| mistake(variant))?;
     let hardware = Modelled::new(model, topology, setup.counters);
     let mut engine = Engine::new(kernel, hardware, setup.costs);

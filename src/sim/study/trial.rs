@@ -14,7 +14,7 @@ use crate::processors::{UNKNOWN_CLOCKS, known_clocks};
 use crate::sim::kernel::channels::Channel;
 use crate::sim::kernel::engine::{COSTS, Engine};
 use crate::sim::kernel::program::{Home, Program, Step};
-use crate::sim::kernel::{BEGIN_NS, Kernel, MASK_WORDS, Task};
+use crate::sim::kernel::{BEGIN_NS, Class, Kernel, MASK_WORDS, Task};
 use crate::sim::machine::caches::Footprint;
 use crate::sim::machine::hardware::{Hardware, Modelled, Steady, places};
 use crate::sim::machine::model::{Kind, Model};
@@ -111,7 +111,8 @@ pub fn run(scenario: &Scenario) -> Result<()> {
 
 fn run_on<H: Hardware>(hardware: H, clocks: &avx_clocks, scenario: &Scenario) -> Result<()> {
     let first = avx_policy_in_force { generation: 1, checksum: 0, policy: standard() };
-    let kernel = Kernel::boot(&places(&scenario.topology()), clocks, scenario.tier, &first)?;
+    let kernel =
+        Kernel::boot(&places(&scenario.topology()), clocks, scenario.tier, &first, Class::Ext)?;
     let mut engine = Engine::new(kernel, hardware, COSTS);
     let channel = engine.open_channel();
     let (tasks, leaders) = (Vec::new(), Vec::new());

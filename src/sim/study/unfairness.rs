@@ -108,7 +108,7 @@ fn lowers_clocks(group: &Group, model: &Model, has_avx512: bool) -> bool {
 }
 
 fn variant(name: &str, mitigates: bool, has_avx512: bool, settings: Vec<String>) -> Variant {
-    Variant { name: name.to_owned(), about: name.to_owned(), has_avx512, mitigates, settings }
+    Variant { has_avx512, mitigates, ..Variant::of_policy(name, name.to_owned(), settings) }
 }
 
 /// The others are known, for groups and threads have their numbers.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How a machine is run: with AVX-512 or without, and under which policy.
 
+use crate::sim::kernel::Class;
 use crate::sim::machine::Topology;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -8,6 +9,7 @@ pub struct Variant {
     pub name: String,
     pub about: String,
     pub has_avx512: bool,
+    pub class: Class,
     /// Whether the scheduler does something about AVX work, if it pays on such a CPU.
     pub mitigates: bool,
     /// What is not as in the standard policy.
@@ -39,17 +41,36 @@ const OWN: [(&str, &str, bool, bool, &[&str]); 5] = [
 ];
 
 impl Variant {
-    pub fn all() -> Vec<Variant> {
+    /// Unless somebody says what is.
+    pub fn compared() -> Vec<Variant> {
         let owned = |settings: &[&str]| settings.iter().map(|set| (*set).to_owned()).collect();
         OWN.iter()
             .map(|(name, about, has_avx512, mitigates, settings)| Variant {
                 name: (*name).to_owned(),
                 about: (*about).to_owned(),
                 has_avx512: *has_avx512,
+                class: Class::Ext,
                 mitigates: *mitigates,
                 settings: owned(settings),
             })
             .collect()
+    }
+
+    /// What users have without the scheduler.
+    fn of_kernel() -> Variant {
+        Variant {
+            name: "eevdf".to_owned(),
+            about: "Linux by itself, AVX-512 left alone".to_owned(),
+            has_avx512: true,
+            class: Class::Fair,
+            mitigates: false,
+            settings: Vec::new(),
+        }
+    }
+
+    /// That have a name here.
+    pub fn all() -> Vec<Variant> {
+        Self::compared().into_iter().chain([Self::of_kernel()]).collect()
     }
 
     pub fn named(name: &str) -> Option<Variant> {
@@ -72,6 +93,13 @@ impl Variant {
 
     /// The scheduler at work under a policy of which these settings are not the standard ones.
     pub fn of_policy(name: &str, about: String, settings: Vec<String>) -> Variant {
-        Variant { name: name.to_owned(), about, has_avx512: true, mitigates: true, settings }
+        Variant {
+            name: name.to_owned(),
+            about,
+            has_avx512: true,
+            class: Class::Ext,
+            mitigates: true,
+            settings,
+        }
     }
 }

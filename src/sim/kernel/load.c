@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the kernel's own class makes CPUs carry, by which it shares tasks out: averages of the
+ * weights of those that run or wait, with what those that sleep leave behind, and of the time in
+ * which a CPU is busy. And which tasks go where: to an idle CPU that looks for one, and from a CPU
+ * with more load than others.
+ *
+ * What runs is never moved. The kernel has its scheduling domains, of which a core, a last-level
+ * cache and the machine are told apart here.
+ */
+#include "internal.h"
+
+/* A task that ran so lately has its caches there (sched_migration_cost). */
+#define HOT_NS (500 * 1000ULL)
+
+/* A busy CPU looks for load after so long for each CPU that it looks at. */
+#define BALANCE_NS (16 * 1000 * 1000ULL)
+
+/* Less than this many percent of its own load, another CPU has none to give. */
+#define IMBALANCE_PERCENT 117
+
+/*
+ * So often nothing could be moved until tasks with warm caches may be. Each time the load of a task
+ * counts for half of what it did before.
+ */
+#define PATIENCE 1
+#define FAILED_MAX (PATIENCE + 2)
+
+/* CPUs that are near. */
+enum domain {
+	OF_CORE,
+	OF_CACHE,
+	OF_MACHINE,
+	NR_DOMAINS
+};
+
+static bool is_within(enum domain domain, u32 cpu, u32 other)
+{
+	switch (domain) {
+	case OF_CORE:
+		return other == cpu || other == sim_cpus[cpu].sibling;
+	case OF_CACHE:
+		return sim_cpus[cpu].llc == sim_cpus[other].llc;
+	default:
+		return true;
+	}
+}
+
+/* Brings it up to date besides. */
+static void change_level(u32 cpu, s64 by)
+{
+	struct sim_average *load = &sim_cpus[cpu].fair.load;
+
+	set_level(load, scx_bpf_now(), load->level + by);
+}
+
+/* What it is to its CPU goes along with it. */
+static void carry_load(struct sim_task *task)
+{
+	struct sim_average *from = &sim_cpus[task->load_cpu].fair.load;
+	struct sim_average *to = &sim_cpus[task->cpu].fair.load;
+	u64 now = scx_bpf_now();
+
+	if (task->load_cpu == task->cpu)
+		return;
+	set_level(&task->load, now, 0);
+	change_level(task->load_cpu, 0);
+	change_level(task->cpu, 0);
+	from->value -= from->value < task->load.value ? from->value : task->load.value;
+	to->value += task->load.value;
+	task->load_cpu = task->cpu;
+}
+
+/* A task that is new counts as if it always ran. */
+static void begin_with_load(struct sim_task *task)
+{
+	u64 value = task->fair.weight << AVERAGE_BITS;
+
+	task->load = (struct sim_average){ .value = value, .at = scx_bpf_now() };
+	task->load_cpu = task->cpu;
+	change_level(task->cpu, 0);
+	sim_cpus[task->cpu].fair.load.value += value;
+}
+
+void sim_load_begins(struct sim_task *task)
+{
+	if (task->load.at)
+		carry_load(task);
+	else
+		begin_with_load(task);
+	set_level(&task->load, scx_bpf_now(), task->fair.weight);
+	change_level(task->cpu, task->load.level);
+}
+
+void sim_load_ends(struct sim_task *task)
+{
+	change_level(task->load_cpu, -(s64)task->load.level);
+	set_level(&task->load, scx_bpf_now(), 0);
+}
+
+void sim_load_forget(struct sim_task *task)
+{
+	struct sim_average *load = &sim_cpus[task->load_cpu].fair.load;
+
+	if (!task->load.at)
+		return;
+	set_level(&task->load, scx_bpf_now(), 0);
+	change_level(task->load_cpu, 0);
+	load->value -= load->value < task->load.value ? load->value : task->load.value;
+	task->load = (struct sim_average){};
+}
+
+u64 sim_load_of(u32 cpu)
+{
+	return whole_average(&sim_cpus[cpu].fair.load, scx_bpf_now());
+}
+
+u64 sim_task_load(const struct sim_task *task)
+{
+	return whole_average(&task->load, scx_bpf_now());
+}
+
+/* Of each 1024 ns, for how many it was busy lately. */
+u64 sim_use_of(u32 cpu)
+{
+	return whole_average(&sim_cpus[cpu].fair.use, scx_bpf_now());
+}
+
+void sim_use_changes(u32 cpu)
+{
+	set_level(&sim_cpus[cpu].fair.use, scx_bpf_now(), sim_cpus[cpu].curr ? 1024 : 0);
+}
+
+/* Whether it may go there, and loses no warm caches by that unless it has to. */
+static bool can_move(const struct sim_task *task, enum domain domain, u32 cpu, bool though_hot)
+{
+	bool is_hot = domain != OF_CORE && task->ran_on == (s32)task->cpu &&
+		      scx_bpf_now() - task->began_at < HOT_NS;
+
+	return !task->fair.is_delayed && sim_may_use(task, cpu) && (though_hot || !is_hot);
+}
+
+/* Who waits there for the longest and can go to @cpu, if that needs no more than @load. */
+static struct sim_task *movable(enum domain domain, u32 from, u32 cpu, u64 load, u32 nr_failed)
+{
+	struct sim_task *task = sim_cpus[from].fair.queue.first;
+
+	for (; task; task = task->link.next)
+		if (can_move(task, domain, cpu, nr_failed > PATIENCE) &&
+		    sim_task_load(task) >> nr_failed <= load)
+			return task;
+	return NULL;
+}
+
+/* Has more than it runs; a CPU that a realtime task has may run none of them. */
+static bool is_overloaded(u32 cpu)
+{
+	return sim_fair_nr_waiting(cpu) > 0;
+}
+
+/* Where the most tasks are of those CPUs where one could come from. */
+static struct sim_task *task_to_pull(enum domain domain, u32 cpu)
+{
+	struct sim_task *best = NULL;
+	u32 most = 0;
+
+	for (u32 from = 0; from < sim_nr_cpus; from++) {
+		struct sim_task *task;
+
+		if (from == cpu || !is_within(domain, cpu, from) || !is_overloaded(from) ||
+		    sim_fair_nr(from) <= most)
+			continue;
+		task = movable(domain, from, cpu, ~0ULL, 0);
+		if (!task)
+			continue;
+		best = task;
+		most = sim_fair_nr(from);
+	}
+	return best;
+}
+
+/* The CPU has nothing to run, and takes a task from the nearest one that has too many. */
+bool sim_pull_task(u32 cpu)
+{
+	for (enum domain domain = OF_CORE; domain < NR_DOMAINS; domain++) {
+		struct sim_task *task = task_to_pull(domain, cpu);
+
+		if (task) {
+			sim_fair_move(task, cpu);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The CPU within @domain with the most load that it could share, and the mean of all of them. */
+static u32 busiest_within(enum domain domain, u32 cpu, u64 *mean)
+{
+	u32 busiest = cpu, nr = 0;
+	u64 sum = 0;
+
+	for (u32 other = 0; other < sim_nr_cpus; other++) {
+		if (!sim_cpus[other].is_online || !is_within(domain, cpu, other))
+			continue;
+		sum += sim_load_of(other);
+		nr++;
+		if (other != cpu && is_overloaded(other) &&
+		    (busiest == cpu || sim_load_of(other) > sim_load_of(busiest)))
+			busiest = other;
+	}
+	*mean = sum / nr;
+	return busiest;
+}
+
+/* As much as brings neither CPU beyond what both should have. */
+static u64 load_to_move(u64 from, u64 to, u64 mean)
+{
+	if (from * 100 <= to * IMBALANCE_PERCENT || to >= mean || from <= mean)
+		return 0;
+	return from - mean < mean - to ? from - mean : mean - to;
+}
+
+static void balance_within(enum domain domain, u32 cpu)
+{
+	struct sim_fair_queue *fair = &sim_cpus[cpu].fair;
+	u64 mean, load;
+	u32 busiest = busiest_within(domain, cpu, &mean);
+	bool has_moved = false;
+	struct sim_task *task;
+
+	load = load_to_move(sim_load_of(busiest), sim_load_of(cpu), mean);
+	while (load && is_overloaded(busiest)) {
+		task = movable(domain, busiest, cpu, load, fair->nr_failed);
+		if (!task)
+			break;
+		load -= sim_task_load(task) < load ? sim_task_load(task) : load;
+		sim_fair_move(task, cpu);
+		sim_fair_preempt(task, cpu);
+		has_moved = true;
+	}
+	if (has_moved)
+		fair->nr_failed = 0;
+	else if (load && fair->nr_failed < FAILED_MAX)
+		fair->nr_failed++;
+}
+
+/* A busy CPU looks now and then whether others have more load. */
+void sim_balance_load(u32 cpu)
+{
+	struct sim_fair_queue *fair = &sim_cpus[cpu].fair;
+	u32 nr_cpus = 0;
+
+	if (scx_bpf_now() < fair->balance_at)
+		return;
+	for (u32 other = 0; other < sim_nr_cpus; other++)
+		nr_cpus += sim_cpus[other].is_online && is_within(OF_CACHE, cpu, other);
+	fair->balance_at = scx_bpf_now() + nr_cpus * BALANCE_NS;
+	balance_within(OF_CACHE, cpu);
+	/* One CPU of each cache looks beyond it. */
+	if (sim_cpus[cpu].llc == cpu)
+		balance_within(OF_MACHINE, cpu);
+}
