@@ -384,6 +384,14 @@ mod tests {
     }
 
     #[test]
+    fn what_linux_does_by_itself_is_compared_for_who_asks_for_it() {
+        let is_eevdf = |variant: &Variant| variant.name == "eevdf";
+        assert!(!variants(&[], &[]).unwrap().iter().any(is_eevdf));
+        assert!(is_eevdf(&only("eevdf")));
+        assert!(Variant::all().iter().any(is_eevdf));
+    }
+
+    #[test]
     fn a_policy_may_be_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");

@@ -254,8 +254,10 @@ void sim_audit(void)
 		audited.policy_since = scx_bpf_now();
 	}
 	audit_tasks(policy);
-	if (!sim_is_attached())
+	if (!sim_is_attached()) {
+		sim_fair_audit(UNNOTICED_NS);
 		return;
+	}
 	audit_queues();
 	audit_cpus();
 	if (!classifies())

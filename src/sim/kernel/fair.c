@@ -323,3 +323,43 @@ void sim_fair_forget(struct sim_task *task)
 	sim_load_forget(task);
 	memset(&task->fair, 0, sizeof(task->fair));
 }
+
+/* For longer than that although a CPU idles that it may use. */
+static bool waits_in_vain(const struct sim_task *task, u64 ns)
+{
+	u64 now = scx_bpf_now();
+
+	if (task->state != SIM_WAITS || now - task->runnable_at < ns)
+		return false;
+	for (u32 cpu = 0; cpu < sim_nr_cpus; cpu++) {
+		const struct sim_cpu *it = &sim_cpus[cpu];
+
+		if (sim_may_use(task, cpu) && !it->curr && !it->needs_resched &&
+		    now - it->idle_since >= ns)
+			return true;
+	}
+	return false;
+}
+
+/* Whether each task is where it has to be between any two events. */
+void sim_fair_audit(u64 unnoticed_ns)
+{
+	u32 nr_delayed[SIM_CPUS_MAX] = {};
+
+	for (struct sim_task *it = sim_newest_task(); it; it = it->older) {
+		bool is_there = it->state != SIM_SLEEPS || it->fair.is_delayed;
+
+		if (it->is_realtime)
+			continue;
+		if (it->fair.is_on_queue != is_there ||
+		    is_linked(it) != (is_there && it->state != SIM_RUNS))
+			sim_fail("task %d is not in the run queue where it is to be", it->t.pid);
+		if (waits_in_vain(it, unnoticed_ns))
+			sim_fail("task %d waits beside an idle CPU", it->t.pid);
+		nr_delayed[it->cpu] += it->fair.is_delayed;
+	}
+	for (u32 cpu = 0; cpu < sim_nr_cpus; cpu++)
+		if (nr_delayed[cpu] != sim_cpus[cpu].fair.nr_delayed)
+			sim_fail("on CPU %u the end of %u tasks is said to be delayed, not of %u",
+				 cpu, sim_cpus[cpu].fair.nr_delayed, nr_delayed[cpu]);
+}

@@ -2,8 +2,9 @@
 /*
  * What sched_ext does for a scheduler, natively: queues, idle CPUs, the life of tasks,
  * and when which callback is called. After kernel/sched/ext.c of Linux 6.12, without
- * its locks, since here one thing happens after the other. internal.h lists the files;
- * in this one is the machine that they share, and how a run begins.
+ * its locks, since here one thing happens after the other. Where no scheduler is
+ * attached the kernel's own class decides (fair.c). internal.h lists the files; in this
+ * one is the machine that they share, and how a run begins.
  *
  * The kernel's rules are enforced: what it would eject a scheduler for is an error
  * that names the event, and the run is over.

@@ -199,6 +199,7 @@ bool sim_take_event(struct avx_event *event);
 void sim_audit(void);
 
 /* Between these files. */
+void sim_fair_audit(u64 unnoticed_ns);
 void sim_tell_hint(struct task_struct *p, u64 hint);
 const struct sim_cpu *sim_cpu(u32 cpu);
 struct sim_task *sim_newest_task(void);

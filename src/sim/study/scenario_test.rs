@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whatever happens to a machine, the scheduler does nothing that it must not do.
+//! Whatever happens to a machine, the scheduler does nothing that it must not do, and neither does
+//! the model of Linux without it.
 
 use std::fs;
 
 use proptest::prelude::*;
 
 use super::scenario::{COMMAND_BYTES, HEADER_BYTES, Scenario};
-use super::trial::run;
+use super::trial::{run, run_by};
+use crate::sim::kernel::Class;
 
 #[test]
 fn nothing_happens_in_an_empty_scenario() {
@@ -22,8 +24,10 @@ fn what_the_fuzzer_found_is_played_again() {
     assert!(files.len() > 50, "there are {} files in {corpus}", files.len());
     for file in files {
         let scenario = Scenario::of(&fs::read(&file).unwrap());
-        if let Err(error) = run(&scenario) {
-            panic!("{}: {error:#} in {scenario:?}", file.display());
+        for class in [Class::Ext, Class::Fair] {
+            if let Err(error) = run_by(class, &scenario) {
+                panic!("{}, {class:?}: {error:#} in {scenario:?}", file.display());
+            }
         }
     }
 }
@@ -40,8 +44,10 @@ proptest! {
         commands in prop::collection::vec(any::<[u8; COMMAND_BYTES]>(), 0..80),
     ) {
         let scenario = Scenario::of(&[&header[..], commands.as_flattened()].concat());
-        if let Err(error) = run(&scenario) {
-            prop_assert!(false, "{error:#} in {scenario:?}");
+        for class in [Class::Ext, Class::Fair] {
+            if let Err(error) = run_by(class, &scenario) {
+                prop_assert!(false, "{class:?}: {error:#} in {scenario:?}");
+            }
         }
     }
 }

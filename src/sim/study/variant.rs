@@ -60,7 +60,7 @@ impl Variant {
     fn of_kernel() -> Variant {
         Variant {
             name: "eevdf".to_owned(),
-            about: "Linux by itself, AVX-512 left alone".to_owned(),
+            about: "Linux's own EEVDF, AVX-512 left alone".to_owned(),
             has_avx512: true,
             class: Class::Fair,
             mitigates: false,
