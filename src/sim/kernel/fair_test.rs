@@ -53,6 +53,7 @@ fn are_near(shares: &[f64], expected: &[f64], tolerance: f64) {
 struct Waker {
     sleeps_ns: u64,
     works_ns: u64,
+    rounds: u64,
     due_at: Option<u64>,
     waits: Rc<RefCell<Vec<u64>>>,
 }
@@ -64,13 +65,10 @@ impl Program for Waker {
             return Step::Work(Kind::Scalar, self.works_ns as f64);
         }
         // Not always at the same time after a tick.
-        self.sleeps_ns = if self.sleeps_ns % 2 == 0 {
-            self.sleeps_ns / 2 * 3 + 1
-        } else {
-            self.sleeps_ns / 3 * 2
-        };
-        self.due_at = Some(now + self.sleeps_ns);
-        Step::Sleep(self.sleeps_ns)
+        self.rounds += 1;
+        let sleeps_ns = self.sleeps_ns + self.rounds % 7 * self.sleeps_ns / 11;
+        self.due_at = Some(now + sleeps_ns);
+        Step::Sleep(sleeps_ns)
     }
 }
 
@@ -81,7 +79,7 @@ fn waker(
     weight: u32,
 ) -> (Task, Rc<RefCell<Vec<u64>>>) {
     let waits = Rc::new(RefCell::new(Vec::new()));
-    let program = Waker { sleeps_ns, works_ns, due_at: None, waits: waits.clone() };
+    let program = Waker { sleeps_ns, works_ns, rounds: 0, due_at: None, waits: waits.clone() };
     (engine.spawn(Box::new(program), weight), waits)
 }
 

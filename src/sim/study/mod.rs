@@ -23,6 +23,8 @@ mod watch;
 #[cfg(test)]
 mod experiment_test;
 #[cfg(test)]
+mod fair_test;
+#[cfg(test)]
 mod scenario_test;
 #[cfg(test)]
 mod uncertainty_test;
