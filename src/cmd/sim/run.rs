@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_linux_does_by_itself_is_compared_for_who_asks_for_it() {
+    fn linux_by_itself_is_compared_where_it_is_asked_for() {
         let is_eevdf = |variant: &Variant| variant.name == "eevdf";
         assert!(!variants(&[], &[]).unwrap().iter().any(is_eevdf));
         assert!(is_eevdf(&only("eevdf")));

@@ -140,7 +140,7 @@ void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself)
 	sim_resched_cpu(cpu);
 }
 
-/* Who waits there goes elsewhere, and whose end is delayed has come to it. */
+/* A task that waits there goes elsewhere, and one whose dequeue is delayed is dequeued. */
 static void empty_queues(u32 cpu)
 {
 	struct sim_cpu *it = &sim_cpus[cpu];

@@ -25,7 +25,7 @@ struct eevdf_entity {
 	u64 weight;
 	s64 lag;	     /* as it left the run queue, in virtual time */
 	u64 protected_up_to; /* The deadline with which it was picked. */
-	bool is_on_queue;    /* It runs, waits, or its end is delayed. */
+	bool is_on_queue;    /* It runs, waits, or its dequeue is delayed. */
 	bool is_delayed; /* It sleeps, and stays until it has paid for what it had too much of. */
 	bool has_relative_deadline;
 };
@@ -85,7 +85,7 @@ static inline bool eevdf_is_before(const struct eevdf_entity *a, const struct ee
 	return (s64)(a->deadline - b->deadline) < 0;
 }
 
-/* Who was picked runs up to its deadline as long as it is eligible (RUN_TO_PARITY). */
+/* A task that was picked runs up to its deadline as long as it is eligible (RUN_TO_PARITY). */
 static inline bool eevdf_is_protected(const struct eevdf_entity *it)
 {
 	return it->protected_up_to == it->deadline;

@@ -67,7 +67,7 @@ static u64 average_of(u32 cpu)
 	return sim_cpus[cpu].fair.average = eevdf_average(&sum);
 }
 
-/* Who is to run next, which may be what runs. */
+/* The task that is to run next, which may be what runs. */
 static struct sim_task *pick(u32 cpu)
 {
 	struct sim_task *curr = running_on(cpu), *best = NULL;
@@ -164,7 +164,7 @@ static void leave(struct sim_task *task, bool sleeps)
 	sim_load_ends(task);
 }
 
-/* Before whoever waits, or has a delayed end, is taken out of its queue. */
+/* Before a task that waits, or whose dequeue is delayed, is taken out of its queue. */
 void sim_fair_unlinks(struct sim_task *task)
 {
 	if (!is_linked(task))
@@ -205,7 +205,7 @@ void sim_fair_block(u32 cpu)
 	be_delayed(task, true);
 }
 
-/* Whose end was delayed up to now sleeps from now on. */
+/* The next task that is awake: one whose dequeue was delayed is dequeued as it is picked. */
 static struct sim_task *pick_awake(u32 cpu)
 {
 	struct sim_task *next = pick(cpu);
@@ -217,9 +217,7 @@ static struct sim_task *pick_awake(u32 cpu)
 	return next;
 }
 
-/*
- * Whether @cpu goes on with @prev; otherwise who is next is in its local queue, or nobody is.
- */
+/* Whether @cpu goes on with @prev; otherwise the next task is in its local queue, or none is. */
 bool sim_fair_keeps(u32 cpu, struct sim_task *prev)
 {
 	struct sim_task *next;
@@ -235,7 +233,7 @@ bool sim_fair_keeps(u32 cpu, struct sim_task *prev)
 	return false;
 }
 
-/* Whether @task, whose end was delayed up to now, wakes up where it is. */
+/* Whether @task, whose dequeue was delayed up to now, wakes up where it is. */
 bool sim_fair_wakes(struct sim_task *task)
 {
 	u32 cpu = task->cpu;
@@ -360,6 +358,7 @@ void sim_fair_audit(u64 unnoticed_ns)
 	}
 	for (u32 cpu = 0; cpu < sim_nr_cpus; cpu++)
 		if (nr_delayed[cpu] != sim_cpus[cpu].fair.nr_delayed)
-			sim_fail("on CPU %u the end of %u tasks is said to be delayed, not of %u",
+			sim_fail("on CPU %u the dequeue of %u tasks is said to be delayed, not of "
+				 "%u",
 				 cpu, sim_cpus[cpu].fair.nr_delayed, nr_delayed[cpu]);
 }

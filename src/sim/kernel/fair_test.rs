@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's own class, for which no scheduler is loaded: who gets how much of a CPU, and when.
+//! The kernel's own class, for which no scheduler is loaded: how much of a CPU each task gets, and when.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -135,7 +135,7 @@ fn another_weight_counts_at_once() {
 
 /// Each of the others may have a slice, and the tick finds out that it is over.
 #[test]
-fn who_wakes_up_waits_for_no_more_than_a_slice_of_each_other_task() {
+fn a_task_that_wakes_up_waits_for_no_more_than_a_slice_of_each_other_one() {
     for nr_others in [1, 3] {
         let mut engine = machine(1);
         for _ in 0..nr_others {
@@ -177,7 +177,7 @@ fn sleep_is_no_reason_to_be_owed_much() {
     assert!(ahead.abs() < (3 * SLICE_NS + COSTS.tick_every) as f64, "{ahead}");
 }
 
-/// Who runs for longer than it should owes that, and cannot sleep to get rid of it.
+/// A task that runs for longer than it should owes that, and cannot sleep to get rid of it.
 #[test]
 fn short_sleeps_are_no_way_to_get_more() {
     let mut engine = machine(1);
@@ -189,7 +189,7 @@ fn short_sleeps_are_no_way_to_get_more() {
 }
 
 #[test]
-fn who_yields_lets_others_run() {
+fn a_task_that_yields_lets_others_run() {
     let mut engine = machine(1);
     let steps = [Step::Work(Kind::Scalar, (100 * US) as f64), Step::Yield];
     let polite = engine.spawn(forever(&steps), NICE_0);
@@ -203,7 +203,7 @@ fn who_yields_lets_others_run() {
 
 /// Whether a task that ran lately stays with its caches takes half a millisecond to be over.
 #[test]
-fn nobody_waits_for_long_beside_an_idle_cpu() {
+fn no_task_waits_for_long_beside_an_idle_cpu() {
     let mut engine = machine(4);
     let tasks: Vec<Task> =
         (0..7).map(|n| waker(&mut engine, [MS + n * 100 * US, 3 * MS], NICE_0).0).collect();
@@ -221,7 +221,7 @@ fn nobody_waits_for_long_beside_an_idle_cpu() {
 }
 
 #[test]
-fn who_begins_has_a_core_of_its_own_if_there_is_one() {
+fn a_task_that_begins_has_a_core_of_its_own_if_there_is_one() {
     let mut engine = machine_of_class(Class::Fair, [4, 2], 2, AVX_TIER_OBSERVE, &[]);
     let mut cores = Vec::new();
     for _ in 0..4 {

@@ -140,7 +140,8 @@ static bool can_move(const struct sim_task *task, enum domain domain, u32 cpu, b
 	return !task->fair.is_delayed && sim_may_use(task, cpu) && (though_hot || !is_hot);
 }
 
-/* Who waits there for the longest and can go to @cpu, if that needs no more than @load. */
+/* The task that waits there for the longest and can go to @cpu, if that needs no more than @load.
+ */
 static struct sim_task *movable(enum domain domain, u32 from, u32 cpu, u64 load, u32 nr_failed)
 {
 	struct sim_task *task = sim_cpus[from].fair.queue.first;

@@ -69,7 +69,7 @@ pub const MASK_WORDS: usize = native::SIM_MASK_WORDS as usize;
 /// Of a machine.
 pub const CPUS_MAX: usize = native::SIM_CPUS_MAX as usize;
 
-/// Who decides what runs where.
+/// What decides which task runs where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The scheduler, which is loaded.
