@@ -250,7 +250,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 		stat_add(queued_shared, 1);
 	if (only_cpu >= 0 && wakes_up(p, enq_flags))
 		make_room_on(only_cpu, p, now, due.at);
-	else if (only_cpu < 0 && (is_avx || wakes_up(p, enq_flags)))
+	else if (only_cpu < 0 && (is_avx || wakes_up(p, enq_flags) || leaves_avx_core(p)))
 		/* The CPU that @p leaves has just decided who is next there. */
 		make_room_for(p, now, due.at, is_avx,
 			      enq_flags & SCX_ENQ_WAKEUP ? -1 : bpf_get_smp_processor_id());

@@ -21,6 +21,17 @@ static __always_inline bool wakes_up(const struct task_struct *p, u64 enq_flags)
 	return enq_flags & SCX_ENQ_WAKEUP && p->policy != SCHED_BATCH && p->policy != SCHED_IDLE;
 }
 
+/*
+ * Whether @p, which is no AVX task, ran on this AVX core and has to leave it. Most often AVX work
+ * came in the middle of its turn, which it takes along.
+ */
+static __always_inline bool leaves_avx_core(struct task_struct *p)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+
+	return nr_avx_cpus && scx_bpf_task_cpu(p) == cpu && is_avx_cpu(cpu);
+}
+
 /* How many CPUs are looked at beside the one where the task was. */
 #define MAX_LOOKS_FOR_ROOM 6
 
@@ -55,7 +66,7 @@ static __always_inline bool has_room(const struct cpu_ctx *cctx, const struct av
 	/* It is about to choose anyway. */
 	if (!cctx || cctx->asked || (it->is_avx && cctx->role != ROLE_AVX))
 		return false;
-	if (it->is_avx && !cctx->runs_avx) {
+	if (it->is_avx && !cctx->runs_avx && !sizing.has_more) {
 		*due = it->now + AVX_WAIT_MAX_NS;
 		return true;
 	}

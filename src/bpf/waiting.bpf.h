@@ -366,8 +366,10 @@ static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *c
 			if (cctx->runs_avx)
 				running = yielding(running, ns);
 		} else {
-			/* What runs goes on by its own right: turns that end early cost caches. */
 			shared = yielding(shared, policy->scalar_penalty_ns);
+			/* AVX work goes on by its own right: turns that end early cost caches. */
+			if (!cctx->runs_avx && avx < private && avx <= shared)
+				running = yielding(running, policy->scalar_penalty_ns);
 		}
 	}
 	return choose_next(running, shared, avx, private);

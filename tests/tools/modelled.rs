@@ -64,6 +64,24 @@ pub const BENCHES: &[Bench] = &[
         measure: || ratio(&["run", "x264-low"], "alone", "default", "/groups/0/unfinished"),
     },
     Bench {
+        name: "sim.server_job_p50",
+        unit: "of left alone, how soon requests are done, modelled",
+        bar: Bar::AtLeast(1.0),
+        measure: || ratio(SERVER_BESIDE_JOB, "alone", "default", "/groups/0/latency_us/p50"),
+    },
+    Bench {
+        name: "sim.server_job_p99",
+        unit: "of left alone, how soon requests are done, modelled",
+        bar: Bar::AtLeast(1.0),
+        measure: || ratio(SERVER_BESIDE_JOB, "alone", "default", "/groups/0/latency_us/p99"),
+    },
+    Bench {
+        name: "sim.server_job_job",
+        unit: "of left alone, what the job does, modelled",
+        bar: Bar::AtLeast(1.0),
+        measure: || ratio(SERVER_BESIDE_JOB, "default", "alone", "/groups/1/work"),
+    },
+    Bench {
         name: "sim.yield_first_2s",
         unit: "of left alone, in 2 s from half a second on, modelled",
         bar: Bar::Any,
@@ -464,6 +482,8 @@ const AS_PUBLISHED: &str = "--seconds=10";
 const LONG_REQUEST: &[&str] = &["--scale=request=55.56"];
 const LONG_HOLD: &[&str] = &["--scale=hold=2.985"];
 
+const SERVER_BESIDE_JOB: &[&str] = &["run", "server-job", "--model=gold-6130", "--cores=16"];
+
 const LARGE_MACHINES: [&[&str]; 2] = [
     &["--model=gold-6130", "--cores=16", "--sockets=2"],
     &["--model=gold-6130", "--cores=16", "--sockets=4"],
@@ -473,9 +493,10 @@ const LARGE_MACHINES: [&[&str]; 2] = [
 const FULL_LOAD: [&str; 6] =
     ["nginx", "nginx-recorded", "x264", "x264-nginx", "x265-nginx", "x265-parsec"];
 
-/// All others that there are, but for one: a round of yield is what a move costs, and has figures of
-/// its own. What arrives for nginx-low, for the server of x264-low, and for two groups of tenants, is
-/// done under any policy, and counts by how soon.
+/// All others that there are, but for two that have figures of their own: a round of yield is what a
+/// move costs, and of server-job counts how long requests take. What arrives for nginx-low, for the
+/// server of x264-low, and for two groups of tenants, is done under any policy, and counts by how
+/// soon.
 const OTHER_LOAD: [&str; 12] = [
     "fair-build",
     "fair-compute",

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use super::{Workload, file};
 
 /// By name.
-const OWN: [(&str, &str); 19] = [
+const OWN: [(&str, &str); 20] = [
     ("fair-build", include_str!("shipped/fair-build.toml")),
     ("fair-compute", include_str!("shipped/fair-compute.toml")),
     ("fair-pipeline", include_str!("shipped/fair-pipeline.toml")),
@@ -17,6 +17,7 @@ const OWN: [(&str, &str); 19] = [
     ("nginx-recorded", include_str!("shipped/nginx-recorded.toml")),
     ("primes-1-100", include_str!("shipped/primes-1-100.toml")),
     ("primes-50-50", include_str!("shipped/primes-50-50.toml")),
+    ("server-job", include_str!("shipped/server-job.toml")),
     ("steps", include_str!("shipped/steps.toml")),
     ("tenants", include_str!("shipped/tenants.toml")),
     ("x264", include_str!("shipped/x264.toml")),
