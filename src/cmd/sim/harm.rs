@@ -15,7 +15,7 @@ use crate::agent::policy;
 use crate::cmd::{print, print_json};
 use crate::sim::harm::draw::{Draw, draw};
 use crate::sim::harm::judge::{Judged, SEEDS_MAX, baseline};
-use crate::sim::harm::tally::{Case, Failure, Search, Tally, gain, worst};
+use crate::sim::harm::tally::{Case, Replay, Search, Tally, gain, worst};
 use crate::sim::report;
 
 #[derive(Debug, Args)]
@@ -87,7 +87,7 @@ pub fn run(options: &Options) -> Result<()> {
             "{} of {} workloads could not be run: please report {}: {}",
             others.len() + 1,
             search.workloads,
-            first.workload,
+            first.replay.workload,
             first.error
         ),
     }
@@ -156,11 +156,10 @@ fn check_directory(directory: &Path) -> Result<()> {
 
 /// Each with the command line that plays it.
 fn write_workloads(directory: &Path, search: &Search, nr_worst: usize) -> Result<()> {
-    let of_case = |it: &Case| (it.workload.clone(), it.command.clone(), it.text.clone());
-    let of_failure = |it: &Failure| (it.workload.clone(), it.command.clone(), it.text.clone());
-    let worst = worst(&search.cases, nr_worst).into_iter().map(|(case, _)| of_case(case));
-    for (name, command, text) in worst.chain(search.failures.iter().map(of_failure)) {
-        let file = directory.join(format!("{name}.toml"));
+    let worst = worst(&search.cases, nr_worst).into_iter().map(|(case, _)| &case.replay);
+    let failed = search.failures.iter().map(|it| &it.replay);
+    for Replay { workload, command, text } in worst.chain(failed) {
+        let file = directory.join(format!("{workload}.toml"));
         fs::write(&file, format!("# {command}\n\n{text}"))
             .with_context(|| format!("cannot write the workload to {}", file.display()))?;
     }
@@ -208,14 +207,14 @@ fn write_case(text: &mut String, case: &Case, judged: &Judged) -> Result<()> {
         "{} of the {measure} that {} of {} gets under {by}, under {}:",
         gain(judged),
         judged.group,
-        case.workload,
+        case.replay.workload,
         judged.policy
     )?;
     if let Some(it) = judged.cpus {
         let (had, has, share) = (it.had, it.has, it.share);
         writeln!(text, "  It has {has:.2} CPUs instead of {had:.2}, and its share is {share:.2}.")?;
     }
-    Ok(writeln!(text, "  {}", case.command)?)
+    Ok(writeln!(text, "  {}", case.replay.command)?)
 }
 
 #[cfg(test)]
@@ -224,6 +223,7 @@ mod tests {
 
     use super::*;
     use crate::sim::harm::judge::{Cpus, Measure, Verdict};
+    use crate::sim::harm::tally::{made_up, made_up_search};
 
     #[derive(Parser)]
     struct Harm {
@@ -246,25 +246,9 @@ mod tests {
             baseline: Some("alone"),
             cpus: Some(Cpus { had: 2.0, has: 1.5, share: 1.75 }),
         };
-        let case = Case {
-            workload: "harm-1-2".to_owned(),
-            command: "scx_avxspec sim run --workload=harm-1-2.toml".to_owned(),
-            text: "about = \"it\"\n".to_owned(),
-            judged: vec![judged("a", Verdict::Harmed, 0.75), judged("b", Verdict::Fine, 1.25)],
-        };
-        let cases = vec![case];
-        Search {
-            kind: "modelled",
-            command: "scx_avxspec sim harm".to_owned(),
-            version: "1".to_owned(),
-            seed: 1,
-            workloads: 2,
-            seeds: 5,
-            baseline: vec!["alone"],
-            policies: vec![Tally::of("default", &cases)],
-            cases,
-            failures: Vec::new(),
-        }
+        let judged = vec![judged("a", Verdict::Harmed, 0.75), judged("b", Verdict::Fine, 1.25)];
+        let cases = vec![Case { judged, ..made_up("harm-1-2", &[]) }];
+        Search { seed: 1, workloads: 2, ..made_up_search(cases, Vec::new()) }
     }
 
     #[test]

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Runs drawn workloads under all policies, and has what comes of it judged.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use anyhow::{Context, Result};
 
 use super::jobs;
 use super::run::typed;
-use super::scratch::Scratch;
+use crate::about::NAME;
 use crate::sim::comparison::Comparison;
 use crate::sim::harm::draw::Draw;
 use crate::sim::harm::judge::{Judged, Runs, members};
-use crate::sim::harm::program::nr_cpus;
-use crate::sim::harm::tally::{Case, Failure};
+use crate::sim::harm::tally::{Case, Failure, Replay};
 use crate::sim::outcome::Outcome;
-use crate::sim::{Topology, workload_file};
+use crate::sim::workload_file;
 
 /// What is compared, and how.
 pub struct Plan {
@@ -38,10 +40,13 @@ struct Filed<'a> {
 }
 
 pub fn play(plan: &Plan, draws: &[Draw]) -> Result<Vec<Played>> {
-    let scratch = Scratch::new()?;
+    let is_own = fs::Permissions::from_mode(0o700);
+    let scratch = tempfile::Builder::new().prefix(NAME).permissions(is_own).tempdir();
+    let scratch = scratch.context("there is no place for files: name another one in TMPDIR")?;
     let file = |draw| -> Result<Filed<'_>> {
         let draw: &Draw = draw;
-        let path = scratch.write(&format!("{}.toml", draw.name), &draw.text)?;
+        let path = scratch.path().join(format!("{}.toml", draw.name));
+        fs::write(&path, &draw.text).with_context(|| format!("cannot write {}", path.display()))?;
         let path =
             path.to_str().context("the directory for temporary files has no name in UTF-8")?;
         Ok(Filed { draw, path: path.to_owned() })
@@ -106,25 +111,19 @@ fn judge(plan: &Plan, it: &Filed<'_>, seeds: &Seeds) -> Result<Played> {
     let file = format!("--workload={}{name}.toml", plan.directory);
     let told = ["sim".to_owned(), "run".to_owned(), file];
     let command = typed(told.into_iter().chain(arguments(plan, it.draw, plan.seed)));
-    let (workload, text) = (name.clone(), text.clone());
+    let replay = Replay { workload: name.clone(), command, text: text.clone() };
     let comparisons = match seeds {
         Ok(comparisons) => comparisons,
         Err(error) => {
             let error = error.replace(&it.path, &format!("{name}.toml"));
-            return Ok(Err(Failure { workload, command, text, error }));
+            return Ok(Err(Failure { replay, error }));
         }
     };
-    let topology = Topology::regular(
-        shape.sockets.into(),
-        shape.llcs.into(),
-        (shape.cores / shape.llcs).into(),
-        shape.threads.into(),
-    );
-    let members = members(&workload_file::read(name, &text)?, &topology);
+    let members = members(&workload_file::read(name, text)?, &shape.topology());
     let of_seeds: Vec<&[Outcome]> = comparisons.iter().map(|it| &it.outcomes[..]).collect();
-    let runs = Runs { members: &members, cpus: nr_cpus(*shape).into(), of_seeds };
+    let runs = Runs { members: &members, cpus: shape.nr_cpus().into(), of_seeds };
     let judged = plan.policies.iter().flat_map(|policy| runs.judge(&plan.baseline, policy));
-    Ok(Ok(Case { workload, command, text, judged: judged.collect() }))
+    Ok(Ok(Case { replay, judged: judged.collect() }))
 }
 
 #[cfg(test)]
@@ -162,7 +161,7 @@ mod tests {
                 ["run".to_owned(), "--workload=it.toml".to_owned()].into_iter().chain(words);
             let machine = Run::try_parse_from(words).unwrap().options.scaled.machine;
             assert_eq!((machine.shape(), machine.model.as_str()), (draw.shape, draw.model));
-            assert_eq!((machine.seed, machine.nr_cpus()), (9, nr_cpus(draw.shape) as usize));
+            assert_eq!((machine.seed, machine.nr_cpus()), (9, draw.shape.nr_cpus() as usize));
             let workload = workload_file::read(&draw.name, &draw.text).unwrap();
             machine.setup(workload, draw.seconds).unwrap();
         }
@@ -176,8 +175,8 @@ mod tests {
         let failure = judge(&plan(), &it, &Err(error)).unwrap().unwrap_err();
         assert_eq!(failure.error, "sim run --workload=harm-1-2.toml: a stall");
         let begin = "scx_avxspec sim run '--workload=my dir/harm-1-2.toml' --model=";
-        assert!(failure.command.starts_with(begin), "{}", failure.command);
-        assert!(failure.command.ends_with(" --seed=7 --policy=alone --policy=default"));
-        assert_eq!(failure.text, draw.text);
+        assert!(failure.replay.command.starts_with(begin), "{}", failure.replay.command);
+        assert!(failure.replay.command.ends_with(" --seed=7 --policy=alone --policy=default"));
+        assert_eq!(failure.replay.text, draw.text);
     }
 }

@@ -117,11 +117,11 @@ impl Machine {
     }
 
     pub fn nr_cpus(&self) -> usize {
-        usize::from(self.sockets) * usize::from(self.cores) * usize::from(self.threads)
+        self.shape().nr_cpus() as usize
     }
 
     fn topology(&self) -> Result<Topology> {
-        let Self { sockets, nodes, llcs, cores, threads, .. } = *self;
+        let Self { nodes, llcs, cores, .. } = *self;
         let nr_cpus = self.nr_cpus();
         ensure!(
             nr_cpus <= CPUS_MAX,
@@ -139,10 +139,7 @@ impl Machine {
             "{cores} cores with {llcs} last-level caches cannot be shared out evenly among {nodes} \
              nodes: choose --cores, --llcs and --nodes so that each node has as many"
         );
-        let cores_of_each = cores / llcs;
-        let regular =
-            Topology::regular(sockets.into(), llcs.into(), cores_of_each.into(), threads.into());
-        Ok(regular.in_nodes(nodes.into()))
+        Ok(self.shape().topology())
     }
 
     pub fn shape(&self) -> Shape {

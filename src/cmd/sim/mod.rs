@@ -11,7 +11,6 @@ mod list;
 mod machine;
 mod progress;
 mod run;
-mod scratch;
 mod sweep;
 
 use anyhow::{Result, ensure};

@@ -54,6 +54,12 @@ static void change_level(u32 cpu, s64 by)
 	set_level(load, scx_bpf_now(), load->level + by);
 }
 
+/* What a task that goes elsewhere was to its CPU. */
+static void take_load(struct sim_average *from, const struct sim_task *task)
+{
+	from->value -= from->value < task->load.value ? from->value : task->load.value;
+}
+
 /* What it is to its CPU goes along with it. */
 static void carry_load(struct sim_task *task)
 {
@@ -66,7 +72,7 @@ static void carry_load(struct sim_task *task)
 	set_level(&task->load, now, 0);
 	change_level(task->load_cpu, 0);
 	change_level(task->cpu, 0);
-	from->value -= from->value < task->load.value ? from->value : task->load.value;
+	take_load(from, task);
 	to->value += task->load.value;
 	task->load_cpu = task->cpu;
 }
@@ -106,7 +112,7 @@ void sim_load_forget(struct sim_task *task)
 		return;
 	set_level(&task->load, scx_bpf_now(), 0);
 	change_level(task->load_cpu, 0);
-	load->value -= load->value < task->load.value ? load->value : task->load.value;
+	take_load(load, task);
 	task->load = (struct sim_average){};
 }
 

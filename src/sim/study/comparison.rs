@@ -9,6 +9,7 @@ use super::outcome::Outcome;
 use super::parameters::Parameter;
 use super::score::{self, Score};
 use super::uncertainty::half_interval;
+use crate::sim::machine::Topology;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -40,6 +41,21 @@ pub struct Shape {
     pub cores: u16,
     /// Of each core.
     pub threads: u16,
+}
+
+impl Shape {
+    pub fn nr_cpus(self) -> u32 {
+        u32::from(self.sockets) * u32::from(self.cores) * u32::from(self.threads)
+    }
+
+    /// Its cores have to be shared out evenly among caches and nodes.
+    pub fn topology(self) -> Topology {
+        let Self { sockets, nodes, llcs, cores, threads } = self;
+        let cores_of_each = cores / llcs;
+        let regular =
+            Topology::regular(sockets.into(), llcs.into(), cores_of_each.into(), threads.into());
+        regular.in_nodes(nodes.into())
+    }
 }
 
 impl fmt::Display for Shape {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::setup::Setup;
-use super::uncertainty::grows;
+use super::uncertainty::{T_OF_PARTS, grows, mean, variance};
 use super::variant::Variant;
 use super::watch::{BATCHES, Class, Done, Strip, Watch};
 use crate::sim::workload::record::{Latency, SharedRecord};
@@ -178,9 +178,6 @@ fn seconds_low(classes: &[Class]) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Student's t for the batches, all but one of which are free.
-const T_95: f64 = 2.093;
-
 /// Of what was done at the end of each.
 fn parts(sums: &[Done], ns: f64) -> Vec<Done> {
     let part = |two: &[Done]| {
@@ -203,10 +200,8 @@ fn per_part(watch: &Watch) -> Vec<f64> {
 }
 
 fn mean_and_interval(rates: &[f64]) -> (f64, [f64; 2]) {
-    let nr = BATCHES as f64;
-    let mean = rates.iter().sum::<f64>() / nr;
-    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (nr - 1.0);
-    let half = T_95 * (variance / nr).sqrt();
+    let mean = mean(rates);
+    let half = T_OF_PARTS * (variance(rates) / rates.len() as f64).sqrt();
     (mean, [mean - half, mean + half])
 }
 

@@ -31,7 +31,7 @@ const WAVES: usize = 6;
 
 /// Student's t with these, and for 20 parts, that of 95 of 100.
 const T_OF_WAVES: f64 = 2.447;
-const T_OF_PARTS: f64 = 2.093;
+pub const T_OF_PARTS: f64 = 2.093;
 
 /// The same for sums of numbers around 0 by the root of their squares, however few there are and
 /// however differently they vary: V. de la Pena, T. Lai and Q. Shao, "Self-Normalized Processes".
@@ -61,11 +61,11 @@ fn squares(numbers: &[f64]) -> f64 {
     numbers.iter().map(|it| it * it).sum()
 }
 
-fn mean(numbers: &[f64]) -> f64 {
+pub fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len() as f64
 }
 
-fn variance(numbers: &[f64]) -> f64 {
+pub fn variance(numbers: &[f64]) -> f64 {
     let mean = mean(numbers);
     let off: Vec<f64> = numbers.iter().map(|it| it - mean).collect();
     squares(&off) / (numbers.len() as f64 - 1.0)

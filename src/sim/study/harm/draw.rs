@@ -61,8 +61,6 @@ pub fn draw(seed: u64, number: u64) -> Draw {
 
 /// Where a model does not say how many cores it has.
 const CORES_MAX: u16 = 32;
-/// On Zen 4 so many have a cache.
-const CORES_OF_CACHE: u16 = 8;
 
 fn machine(dice: &mut Dice) -> (&'static str, Shape) {
     let names: Vec<&'static str> = Model::names().collect();
@@ -78,9 +76,9 @@ fn machine(dice: &mut Dice) -> (&'static str, Shape) {
 
 /// As many whole caches as there are cores for.
 fn with_caches(shape: Shape) -> Shape {
-    match shape.cores / CORES_OF_CACHE {
+    match shape.cores / fit::CORES_OF_CACHE {
         0 | 1 => shape,
-        llcs => Shape { llcs, cores: llcs * CORES_OF_CACHE, ..shape },
+        llcs => Shape { llcs, cores: llcs * fit::CORES_OF_CACHE, ..shape },
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How large a machine, and how long a run, takes the simulator about a second.
 
-use super::program::{Habit, Program, is_open, nr_behind, nr_cpus, nr_threads};
+use super::program::{Habit, Program, is_open, nr_behind, nr_threads};
 use crate::sim::study::comparison::Shape;
 
 /// So many the simulator thinks about in a second or less.
@@ -18,6 +18,9 @@ const EVENTS_OF_PIECE: f64 = 3.0;
 const WARM_UP_S: f64 = 0.5;
 const SECONDS_MAX: f64 = 8.0;
 
+/// On Zen 4 so many have a cache.
+pub const CORES_OF_CACHE: u16 = 8;
+
 /// Fewer cores have no other one to go to.
 const CORES_MIN: u16 = 2;
 
@@ -28,7 +31,8 @@ pub fn fitting(shape: Shape, programs: &[Program]) -> Shape {
     while events_per_s(fitting, programs) * (1.0 + WARM_UP_S) > EVENTS {
         fitting = match fitting {
             Shape { llcs: 2.., .. } => {
-                Shape { llcs: fitting.llcs / 2, cores: fitting.llcs / 2 * 8, ..fitting }
+                let llcs = fitting.llcs / 2;
+                Shape { llcs, cores: llcs * CORES_OF_CACHE, ..fitting }
             }
             Shape { cores, .. } if cores > CORES_MIN => {
                 Shape { cores: (cores / 2).max(CORES_MIN), ..fitting }
@@ -48,7 +52,7 @@ pub fn seconds(shape: Shape, programs: &[Program], nr_phases: usize) -> u64 {
 }
 
 fn events_per_s(shape: Shape, programs: &[Program]) -> f64 {
-    let cpus = f64::from(nr_cpus(shape));
+    let cpus = f64::from(shape.nr_cpus());
     let asked: f64 = programs.iter().map(|it| cpus_asked(it, shape)).sum();
     let left = (cpus / asked).min(1.0);
     let of_programs = programs.iter().map(|it| {
@@ -61,7 +65,7 @@ fn events_per_s(shape: Shape, programs: &[Program]) -> f64 {
 }
 
 fn cpus_asked(program: &Program, shape: Shape) -> f64 {
-    let cpus = f64::from(nr_cpus(shape));
+    let cpus = f64::from(shape.nr_cpus());
     let threads = f64::from(nr_threads(program, shape)).min(cpus);
     match program.habit {
         habit if is_open(habit) => cpus * program.loads.iter().copied().fold(0.0, f64::max),

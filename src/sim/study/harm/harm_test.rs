@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use super::draw::{Draw, draw};
 use super::judge::{Judged, Measure, Runs, Verdict, members};
-use super::program::nr_cpus;
 use super::text::weight;
 use crate::agent::policy;
 use crate::bpf::intf::{AVX_TIER_TRAP, NO_CLOCK_COUNTERS};
@@ -40,7 +39,7 @@ fn the_same_seed_draws_the_same() {
 fn each_draw_is_a_file_that_says_what_was_drawn() {
     for (draw, workload) in draws() {
         assert_eq!((&workload.name, workload.seconds), (&draw.name, draw.seconds));
-        assert!((1..=8).contains(&draw.seconds) && nr_cpus(draw.shape) <= 256, "{draw:?}");
+        assert!((1..=8).contains(&draw.seconds) && draw.shape.nr_cpus() <= 256, "{draw:?}");
         assert!((1..=6).contains(&workload.groups.len()), "{}", draw.text);
         let model = Model::named(draw.model).unwrap();
         assert!(model.known_for_less_than(draw.shape.cores.into()).is_none(), "{draw:?}");
@@ -68,7 +67,7 @@ fn traits_of(draw: &Draw, workload: &Workload) -> Vec<String> {
     found.push(format!("{} programs", nr_programs(workload)));
     found.extend((shape.cores == 1).then(|| "one core".to_owned()));
     found.extend((shape.llcs > 1).then(|| "caches".to_owned()));
-    found.extend((nr_cpus(shape) >= 64).then(|| "a large machine".to_owned()));
+    found.extend((shape.nr_cpus() >= 64).then(|| "a large machine".to_owned()));
     found.extend(workload.groups.iter().flat_map(traits_of_group));
     found
 }

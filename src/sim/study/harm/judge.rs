@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::sim::machine::Topology;
 use crate::sim::study::outcome::{GroupOutcome, Outcome};
+use crate::sim::study::uncertainty::{mean, variance};
 use crate::sim::study::variant::Variant;
 use crate::sim::workload::{Group, What, Workload};
 
@@ -296,10 +297,6 @@ pub fn shares(claims: &[Claim], cpus: f64) -> Vec<f64> {
     }
 }
 
-fn mean(numbers: &[f64]) -> f64 {
-    numbers.iter().sum::<f64>() / numbers.len().max(1) as f64
-}
-
 /// Student's t of 95 %, for two numbers and more.
 const T_95: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
 
@@ -309,9 +306,8 @@ pub const SEEDS_MAX: u16 = T_95.len() as u16 + 1;
 /// In which the mean of more numbers would be.
 fn interval(numbers: &[f64]) -> Option<[f64; 2]> {
     let t = T_95.get(numbers.len().checked_sub(2)?)?;
-    let (nr, mean) = (numbers.len() as f64, mean(numbers));
-    let squares: f64 = numbers.iter().map(|it| (it - mean).powi(2)).sum();
-    let half = t * (squares / (nr - 1.0) / nr).sqrt();
+    let mean = mean(numbers);
+    let half = t * (variance(numbers) / numbers.len() as f64).sqrt();
     Some([mean - half, mean + half])
 }
 

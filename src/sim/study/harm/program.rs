@@ -80,13 +80,9 @@ pub fn nr_behind(program: &Program) -> usize {
     }
 }
 
-pub fn nr_cpus(shape: Shape) -> u32 {
-    u32::from(shape.sockets) * u32::from(shape.cores) * u32::from(shape.threads)
-}
-
 /// Of each group.
 pub fn nr_threads(program: &Program, shape: Shape) -> u32 {
-    let cpus = nr_cpus(shape);
+    let cpus = shape.nr_cpus();
     match program.threads {
         Threads::Some(share) => ((share * f64::from(cpus)).round() as u32).max(1),
         Threads::PerCore => cpus / u32::from(shape.threads),

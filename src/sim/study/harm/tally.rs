@@ -6,22 +6,28 @@ use serde::Serialize;
 use super::judge::{Judged, Verdict};
 use crate::sim::study::sweep::percentile;
 
-/// A drawn workload, and what became of its groups.
+/// A drawn workload, as it is played again.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Case {
+pub struct Replay {
     pub workload: String,
-    /// What "sim run" takes to play it again, beside the file.
+    /// Which takes the file that has this text.
     pub command: String,
     pub text: String,
+}
+
+/// A workload, and what became of its groups.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Case {
+    #[serde(flatten)]
+    pub replay: Replay,
     pub judged: Vec<Judged>,
 }
 
 /// A workload that could not be run: the model found a mistake.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Failure {
-    pub workload: String,
-    pub command: String,
-    pub text: String,
+    #[serde(flatten)]
+    pub replay: Replay,
     pub error: String,
 }
 
@@ -114,11 +120,27 @@ pub fn made_up(workload: &str, gains: &[(Verdict, f64)]) -> Case {
         baseline: Some("alone"),
         cpus: None,
     };
-    Case {
+    let replay = Replay {
         workload: workload.to_owned(),
-        command: "--cores=2".to_owned(),
+        command: format!("scx_avxspec sim run --workload={workload}.toml"),
         text: "about = \"it\"\n".to_owned(),
-        judged: gains.iter().map(judged).collect(),
+    };
+    Case { replay, judged: gains.iter().map(judged).collect() }
+}
+
+#[cfg(test)]
+pub fn made_up_search(cases: Vec<Case>, failures: Vec<Failure>) -> Search {
+    Search {
+        kind: "modelled",
+        command: "scx_avxspec sim harm".to_owned(),
+        version: "1".to_owned(),
+        seed: 7,
+        workloads: 3,
+        seeds: 5,
+        baseline: vec!["alone"],
+        policies: vec![Tally::of("default", &cases)],
+        cases,
+        failures,
     }
 }
 
@@ -149,7 +171,7 @@ mod tests {
         let cases = cases();
         let worst: Vec<(&str, f64)> = worst(&cases, 2)
             .into_iter()
-            .map(|(case, it)| (case.workload.as_str(), it.gain.unwrap()))
+            .map(|(case, it)| (case.replay.workload.as_str(), it.gain.unwrap()))
             .collect();
         assert_eq!(worst, [("b", 0.4), ("a", 0.8)]);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Drawn programs as a file that "sim run" takes.
 
-use super::program::{Habit, Phased, Program, Threads, is_open, nr_behind, nr_cpus, nr_threads};
+use super::program::{Habit, Phased, Program, Threads, is_open, nr_behind, nr_threads};
 use crate::sim::study::comparison::Shape;
 
 pub fn file(programs: &[Program], shape: Shape, seconds: u64, nr_phases: usize) -> String {
@@ -72,7 +72,7 @@ pub fn weight(nice: i32) -> u32 {
 fn arrivals(program: &Program, shape: Shape) -> String {
     match program.habit {
         Habit::Clients => {
-            let nr = (program.clients * f64::from(nr_cpus(shape))).round().max(1.0);
+            let nr = (program.clients * f64::from(shape.nr_cpus())).round().max(1.0);
             let think = number(program.us * program.rest);
             let of = format!("clients = {nr}, think_us = {think}, distribution = \"exponential\"");
             format!("arrivals = {{ {of} }}\n{}", queue(program))

@@ -4,7 +4,7 @@
 use super::svg;
 use super::{escape, figure, made_by, page, table};
 use crate::sim::study::harm::judge::Judged;
-use crate::sim::study::harm::tally::{Case, Search, Tally, gain, worst};
+use crate::sim::study::harm::tally::{Case, Replay, Search, Tally, gain, worst};
 
 /// More gain than this is shown as this, so that it is seen who loses.
 const SHOWN: f64 = 2.0;
@@ -78,14 +78,14 @@ const HEAD: [&str; 9] = [
 
 fn cases(search: &Search, nr_worst: usize) -> String {
     let case = |(case, it): &(&Case, &Judged)| {
-        let what = format!("{}, {}: {}", case.workload, who(it), gain(it));
-        described(&what, &case.command, &case.text)
+        let what = format!("{}, {}: {}", case.replay.workload, who(it), gain(it));
+        described(&what, &case.replay)
     };
     let worst: String = worst(&search.cases, nr_worst).iter().map(case).collect();
     let failed = search
         .failures
         .iter()
-        .map(|it| described(&format!("{}: {}", it.workload, it.error), &it.command, &it.text));
+        .map(|it| described(&format!("{}: {}", it.replay.workload, it.error), &it.replay));
     let failed: String = failed.collect();
     format!("<h2>Who is harmed the most</h2>\n<p class=\"dim\">Modelled.</p>\n{worst}{failed}")
 }
@@ -95,12 +95,12 @@ fn who(judged: &Judged) -> String {
     format!("{} under {}, by its {measure}", judged.group, judged.policy)
 }
 
-fn described(what: &str, command: &str, text: &str) -> String {
+fn described(what: &str, replay: &Replay) -> String {
     format!(
         "<h3>{}</h3>\n<p><code>{}</code></p>\n<pre>{}</pre>\n",
         escape(what),
-        escape(command),
-        escape(text)
+        escape(&replay.command),
+        escape(&replay.text)
     )
 }
 
@@ -108,29 +108,15 @@ fn described(what: &str, command: &str, text: &str) -> String {
 mod tests {
     use super::*;
     use crate::sim::study::harm::judge::Verdict;
-    use crate::sim::study::harm::tally::{Failure, made_up};
+    use crate::sim::study::harm::tally::{Failure, made_up, made_up_search};
 
     const EVIL: &str = "<script>alert(\"&'\")</script>";
 
     fn made(cases: Vec<Case>) -> Search {
-        let failure = Failure {
-            workload: "harm-1-3".to_owned(),
-            command: EVIL.to_owned(),
-            text: EVIL.to_owned(),
-            error: "the model found a mistake".to_owned(),
-        };
-        Search {
-            kind: "modelled",
-            command: "scx_avxspec sim harm".to_owned(),
-            version: "1".to_owned(),
-            seed: 7,
-            workloads: 3,
-            seeds: 5,
-            baseline: vec!["alone"],
-            policies: vec![Tally::of("default", &cases)],
-            cases,
-            failures: vec![failure],
-        }
+        let (command, text) = (EVIL.to_owned(), EVIL.to_owned());
+        let replay = Replay { workload: "harm-1-3".to_owned(), command, text };
+        let failure = Failure { replay, error: "the model found a mistake".to_owned() };
+        made_up_search(cases, vec![failure])
     }
 
     #[test]
