@@ -66,14 +66,15 @@ __noinline int weigh_waiting(u64 id, struct avx_waiting *sum __arg_nonnull)
 {
 	const struct queue_ctx *queue = lookup_queue(id);
 	struct task_struct *p;
-	u64 weight = 0, nr = 0;
+	u64 weight = 0;
+	u32 nr = 0;
 
 	if (!queue || !queue->nr_waiting)
 		return 0;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, id, 0) {
 		weight += p->scx.weight;
-		if (++nr >= MAX_WEIGHED)
+		if (is_enough(&nr, MAX_WEIGHED))
 			break;
 	}
 	bpf_rcu_read_unlock();

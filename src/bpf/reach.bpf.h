@@ -286,7 +286,7 @@ __noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 onl
 	if (only_cpu >= 0)
 		return scx_bpf_test_and_clear_cpu_idle(only_cpu) ? only_cpu : -ENOENT;
 	if (!nr_avx_cpus)
-		return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		return pick_idle_allowed(p);
 	return pick_idle_for(p, is_avx_queue(id), -1);
 }
 

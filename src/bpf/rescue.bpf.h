@@ -18,25 +18,25 @@
  * A queued task and a CPU that just went idle can miss each other: the one
  * looked for an idle CPU before the other had become one. Likewise an idle CPU
  * that was woken for one task may find another one to run. So the busy CPUs
- * look again with every tick.
+ * look again with every tick. Global, for the verifier.
  */
-static void rescue_from(u64 id)
+__noinline int rescue_from(u64 id)
 {
 	struct task_struct *p;
-	u32 scanned = 0;
+	u32 looks = 0;
 
 	bpf_for_each(scx_dsq, p, id, 0) {
-		s32 cpu = is_avx_queue(id) ? pick_idle_in(p, ROLE_AVX)
-					   : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		s32 cpu = is_avx_queue(id) ? pick_idle_in(p, ROLE_AVX) : pick_idle_allowed(p);
 
 		if (cpu >= 0) {
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 			stat_add(rescues, 1);
 			break;
 		}
-		if (++scanned >= MAX_RESCUE_SCAN)
+		if (is_enough(&looks, MAX_RESCUE_SCAN))
 			break;
 	}
+	return 0;
 }
 
 static void rescue_at(u32 llc)
@@ -62,7 +62,7 @@ __noinline int wake_for_stranded(u64 id, u64 stranded_ns)
 {
 	const struct cpumask *avx;
 	struct task_struct *p;
-	u32 scanned = 0;
+	u32 looks = 0;
 	s32 cpu;
 
 	bpf_rcu_read_lock();
@@ -75,7 +75,7 @@ __noinline int wake_for_stranded(u64 id, u64 stranded_ns)
 			cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (cpu >= 0)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		if (cpu >= 0 || ++scanned >= MAX_RESCUE_SCAN)
+		if (cpu >= 0 || is_enough(&looks, MAX_RESCUE_SCAN))
 			break;
 	}
 	bpf_rcu_read_unlock();

@@ -73,7 +73,7 @@ static void count_role(const struct avx_topology *place, s32 n)
 	node->node_avx += n;
 }
 
-static void book_role(u32 cpu, enum avx_role role)
+static void write_into_book(u32 cpu, enum avx_role role)
 {
 	struct avx_cpu_role *book = bpf_map_lookup_elem(&cpu_roles, &cpu);
 	u64 now = scx_bpf_now();
@@ -107,24 +107,36 @@ static void set_in_cache(u32 cpu, u32 llc, enum avx_role role)
 		change_masks(cpu, role, avx, scalar);
 }
 
+/*
+ * Counts it, and keeps it for people to read. Global, so that the verifier goes through it once and
+ * not with each turn of a loop.
+ */
+__noinline int book_role(u32 cpu, u32 role)
+{
+	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
+
+	if (!place)
+		return 0;
+	write_into_book(cpu, role);
+	count_role(place, role == ROLE_AVX ? 1 : -1);
+	stat_add(role_changes, 1);
+	return 0;
+}
+
 /* Whether that is new. Inline, for the reason that approach() gives. */
 static __always_inline bool change_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 {
-	u32 key = cpu;
-	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &key);
 	struct bpf_cpumask *avx = avx_cpus, *scalar = scalar_cpus;
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 
-	if (!cctx || !place || !avx || !scalar || cctx->role == role)
+	if (!cctx || !avx || !scalar || cctx->role == role)
 		return false;
 
 	cctx->role = role;
 	nr_avx_cpus += role == ROLE_AVX ? 1 : -1;
 	change_masks(cpu, role, avx, scalar);
-	set_in_cache(cpu, place->llc, role);
+	set_in_cache(cpu, cctx->llc, role);
 	book_role(cpu, role);
-	count_role(place, role == ROLE_AVX ? 1 : -1);
-	stat_add(role_changes, 1);
 	tell_role(cpu, role, why);
 	return true;
 }

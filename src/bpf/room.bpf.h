@@ -76,16 +76,18 @@ static __always_inline bool has_room(const struct cpu_ctx *cctx, const struct av
 	return makes_room(&cctx->runner, it->now, due_at, it->weight);
 }
 
-static __always_inline void look_for_room_on(struct avx_search *it, s32 cpu)
+/* Global, so that the verifier goes through it once and not for each CPU that is looked at. */
+__noinline int look_for_room_on(struct avx_search *it __arg_nonnull, s32 cpu)
 {
 	u64 due;
 
 	if (!has_room(lookup_cpu(cpu), it, &due))
-		return;
+		return 0;
 	if (it->cpu >= 0 && !vtime_before(it->due_again, due))
-		return;
+		return 0;
 	it->cpu = cpu;
 	it->due_again = due;
+	return 0;
 }
 
 static void ask_for_room(s32 cpu, bool is_avx)

@@ -192,6 +192,15 @@ struct {
 			stats->field += (n);                                          \
 	} while (0)
 
+/*
+ * Whether so many tasks of a queue have been looked at. Global, since the verifier would go through
+ * a loop as often as it sees counted.
+ */
+__noinline bool is_enough(u32 *looks __arg_nonnull, u32 limit)
+{
+	return ++*looks >= limit;
+}
+
 static struct task_ctx *lookup_task(struct task_struct *p)
 {
 	return bpf_task_storage_get(&tasks, p, 0, 0);
@@ -358,6 +367,12 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 __noinline s32 first_allowed(struct task_struct *p __arg_trusted)
 {
 	return bpf_cpumask_first(p->cpus_ptr);
+}
+
+/* An idle CPU that the mask of @p has, which is idle no longer, or a negative number. */
+__noinline s32 pick_idle_allowed(struct task_struct *p __arg_trusted)
+{
+	return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 }
 
 /* Whether the mask of @p has @cpu. */

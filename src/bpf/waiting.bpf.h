@@ -202,12 +202,13 @@ static s64 due_in(const struct task_struct *p, u64 now)
 __noinline s64 first_allowed_due_in(u64 id, s32 cpu, u64 now)
 {
 	struct task_struct *p;
-	u32 passed = 0;
+	u32 looks = 0;
 
 	bpf_for_each(scx_dsq, p, id, 0) {
 		s64 due = due_in(p, now);
 
-		if (is_somebody(due) && (is_allowed_on(p, cpu) || ++passed >= MAX_PASSED_OVER))
+		if (is_somebody(due) &&
+		    (is_allowed_on(p, cpu) || is_enough(&looks, MAX_PASSED_OVER)))
 			return due;
 	}
 	return NOBODY_DUE;

@@ -11,7 +11,7 @@
 
 #include "arithmetic.bpf.h"
 
-static __always_inline u32 wait_bucket(u64 wait_ns)
+__verified_once u32 wait_bucket(u64 wait_ns)
 {
 	u64 left = wait_ns / AVX_WAIT_FIRST_NS;
 	u32 bucket = 0;
