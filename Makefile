@@ -87,7 +87,7 @@ run: dependencies requirements
 	$(RIG) prepare
 	$(RIG) run
 
-test: dependencies check fuzz-briefly
+test: dependencies check
 	$(RIG) prepare
 	cargo test --release --locked --test rig
 
@@ -96,6 +96,7 @@ check: requirements
 	$(CLANG_FORMAT) --dry-run -Werror $(C_SOURCES)
 	shellcheck $(SHELL_SCRIPTS)
 	cargo clippy --release --locked --all-targets -- -D warnings
+	cargo clippy --release --locked --features fuzz --example fuzz -- -D warnings
 	cargo test --release --locked --bin scx_avxspec
 
 bench: dependencies requirements
@@ -114,7 +115,7 @@ test-kernels: dependencies requirements
 figures:
 	$(RIG) figures
 
-soak: dependencies requirements
+soak: dependencies requirements fuzz-briefly
 	$(RIG) prepare
 	$(RIG) soak
 

@@ -47,9 +47,9 @@ enum Tool {
     /// In a guest: hide xfeatures from everybody while a command runs
     #[command(hide = true)]
     Force(tools::force::Arguments),
-    /// In a guest: note the callbacks of the scheduler while a command runs
+    /// In a guest: note the callbacks of the scheduler while commands run
     #[command(hide = true)]
-    Calls(tools::calls::Arguments),
+    Calls,
 }
 
 fn main() -> ExitCode {
@@ -90,6 +90,6 @@ fn start(tool: Tool) -> Result<ExitCode> {
         Tool::Warnings => tools::prepare::warnings(),
         Tool::Clean => tools::prepare::clean(),
         Tool::Force(arguments) => tools::force::force(&arguments),
-        Tool::Calls(arguments) => tools::calls::calls(&arguments),
+        Tool::Calls => tools::calls::calls(),
     }
 }

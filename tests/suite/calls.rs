@@ -65,31 +65,43 @@ fn wrong_of(
     Ok(scenes.into_iter().filter_map(wrong).unzip())
 }
 
-/// The scheduler is started anew for each stage.
+/// The scheduler is started anew for each stage, and the callbacks are noted by one `rig calls`
+/// for as long as that one is there: a scene that takes a CPU away ends it.
 fn commands(scenes: &[Scene], tries: usize) -> String {
-    let mut on_stages: BTreeMap<Stage, String> = BTreeMap::new();
+    let mut on_stages: BTreeMap<Stage, Vec<&Scene>> = BTreeMap::new();
     for scene in scenes {
-        *on_stages.entry(scene.stage).or_default() += &play(scene, tries);
+        on_stages.entry(scene.stage).or_default().push(scene);
     }
-    let group = |(stage, plays): (&Stage, &String)| {
+    let group = |(stage, scenes): (&Stage, &Vec<&Scene>)| {
         let force = if *stage == Stage::AvxCore { " --force" } else { "" };
         let sets: String = stage.settings().iter().map(|set| format!(" --set {set}")).collect();
+        let plays = plays(scenes, tries);
         format!("start_scheduler{force}{sets}\nsleep 0.5\n{plays}stop_scheduler\n")
     };
     on_stages.iter().map(group).collect()
 }
 
-fn play(scene: &Scene, tries: usize) -> String {
+fn plays(scenes: &[&Scene], tries: usize) -> String {
+    let (ends_it, others): (Vec<&Scene>, Vec<&Scene>) = scenes
+        .iter()
+        .copied()
+        .partition(|scene| scene.threads.iter().any(|it| it.script.contains('-')));
+    let others = others.iter().flat_map(|scene| vec![play(scene); tries]).collect::<String>();
+    let back = "sleep 1\nwait_until 60 is_enabled || fail the scheduler does not come back\n";
+    let ends_it = ends_it.iter().flat_map(|scene| vec![noting(&play(scene)) + back; tries]);
+    noting(&others) + &ends_it.collect::<String>()
+}
+
+fn noting(commands: &str) -> String {
+    format!("rig calls <<'END' || fail\n{commands}END\n")
+}
+
+fn play(scene: &Scene) -> String {
     let threads = scene.threads.iter().map(|it| {
         let nice = if it.realtime { "fifo".to_owned() } else { it.nice.to_string() };
         format!(" {} {nice} '{}'", it.cpus, it.script)
     });
-    let mut once =
-        format!("echo '= {}'\nrig calls -- scenes{}\n", scene.name, threads.collect::<String>());
-    if scene.threads.iter().any(|it| it.script.contains('-')) {
-        once += "sleep 1\nwait_until 60 is_enabled || fail the scheduler does not come back\n";
-    }
-    format!("for try in $(seq {tries}); do\n{once}done\n")
+    format!("scenes{} # {}\n", threads.collect::<String>(), scene.name)
 }
 
 type Calls<'a> = BTreeMap<usize, Vec<&'a str>>;
@@ -99,7 +111,7 @@ fn played(output: &str) -> BTreeMap<&str, Vec<Calls<'_>>> {
     let mut all: BTreeMap<&str, Vec<Calls<'_>>> = BTreeMap::new();
     let mut scene = "";
     for line in output.lines() {
-        if let Some(name) = line.strip_prefix("= ") {
+        if let Some((_, name)) = line.strip_prefix("= ").and_then(|it| it.split_once(" # ")) {
             scene = name;
             all.entry(scene).or_default().push(Calls::new());
         } else if let Some((thread, call)) =

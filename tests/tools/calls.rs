@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `rig calls`, inside a guest: runs commands while it notes which callbacks of the scheduler that
-//! runs the kernel calls for them, and prints these: a line for each, with a task and a callback.
+//! `rig calls`, inside a guest: runs commands, each a line of its input, while it notes which
+//! callbacks of the scheduler that runs the kernel calls for them, and prints these: for each
+//! command itself, and then a line for each callback, with the task.
 
 use std::cell::RefCell;
+use std::io::{BufRead, stdin};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -19,30 +21,25 @@ const OBJECT: &str = "/calls.o";
 /// The kernel keeps so much of a program's name.
 const NAME_MAX: usize = 15;
 
-#[derive(clap::Args)]
-pub struct Arguments {
-    /// What to run meanwhile
-    #[arg(last = true, required = true)]
-    command: Vec<String>,
-}
-
-pub fn calls(arguments: &Arguments) -> Result<ExitCode> {
+pub fn calls() -> Result<ExitCode> {
     let mut object = ObjectBuilder::default().open_file(Path::new(OBJECT))?;
     let targets = aim(&mut object)?;
     let mut object = object.load().context("cannot load the programs")?;
     drop(targets);
-    let links = attach(&mut object)?;
+    let _links = attach(&mut object)?;
 
-    let (program, rest) = arguments.command.split_first().context("no command")?;
-    let status = Command::new(program).args(rest).status();
-    // Whoever ended is told of a little later.
-    std::thread::sleep(Duration::from_millis(200));
-    drop(links);
-    for [task, callback] in noted(&object)? {
-        println!("{task} {callback}");
+    for command in stdin().lock().lines() {
+        let command = command?;
+        println!("= {command}");
+        let status = Command::new("sh").args(["-c", &command]).status();
+        // Whoever ended is told of a little later.
+        std::thread::sleep(Duration::from_millis(200));
+        for [task, callback] in noted(&object)? {
+            println!("{task} {callback}");
+        }
+        let status = status.with_context(|| format!("cannot run {command}"))?;
+        ensure!(status.success(), "{command} failed: {status}");
     }
-    let status = status.with_context(|| format!("cannot run {program}"))?;
-    ensure!(status.success(), "{program} failed: {status}");
     Ok(ExitCode::SUCCESS)
 }
 
