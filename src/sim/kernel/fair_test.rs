@@ -118,6 +118,21 @@ fn as_many_as_there_are_for_each_cpu_share_all_of_them() {
     are_near(&shares(&mut engine, &tasks, 3 * SECOND), &[0.5; 8], 0.02);
 }
 
+/// By deadlines alone it would have ten slices in a row, and then each of the others would have one.
+#[test]
+fn a_task_that_weighs_as_much_as_ten_takes_turns_with_each_of_them() {
+    let mut engine = machine(1);
+    for _ in 0..10 {
+        engine.spawn(busy(), NICE_0);
+    }
+    let heavy = engine.spawn(busy(), 10 * NICE_0);
+    run(&mut engine, SECOND);
+    for _ in 0..200 {
+        let share = shares(&mut engine, &[heavy], 6 * MS)[0];
+        assert!((0.3..0.7).contains(&share), "{share}");
+    }
+}
+
 #[test]
 fn another_weight_counts_at_once() {
     let mut engine = machine(1);
