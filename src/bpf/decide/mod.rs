@@ -16,5 +16,8 @@ mod decisions_test;
 mod decode_test;
 mod elf_test;
 mod placement_test;
+mod sizing_apart_test;
+mod sizing_machine_test;
+mod sizing_share_test;
 mod sizing_test;
 mod worth_test;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Cores that AVX work has to itself, while there are some.
 
+use super::native::size_avx_set;
 use crate::agent::policy;
-use crate::bpf::decide::native::size_avx_set;
 use crate::bpf::intf::{avx_demand, avx_policy, avx_sizing};
 
-use super::machine::{LOOK, Machine, SECOND, STEP, policy_with};
+use super::sizing_machine_test::{LOOK, Machine, SECOND, STEP, policy_with};
 
 /// So many threads with nothing but wide work and so many without any, on so many cores of this
 /// kind: how large the set is after two seconds, and how often it changes in the next ten.

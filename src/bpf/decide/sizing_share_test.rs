@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What AVX work may have where CPUs are too few for all.
 
+use super::native::{fair_cpus, size_avx_set};
 use crate::agent::policy;
-use crate::bpf::decide::native::{fair_cpus, size_avx_set};
 use crate::bpf::intf::{SIZING_STATIC, avx_claim, avx_demand, avx_policy, avx_sizing, avx_waiting};
 
-use super::machine::{LOOK, MS, Machine, SCALAR, SECOND, STEP, WIDE, policy_with};
+use super::sizing_machine_test::{LOOK, MS, Machine, SCALAR, SECOND, STEP, WIDE, policy_with};
 
 /// AVX tasks and others: so many that wait, what each counts for, and how many run.
 fn fair(avx: (u64, u64, u64), other: (u64, u64, u64), avx_weight: u64, nr_cpus: u64) -> f64 {

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The number of AVX cores, against programs that want them.
 
-mod apart;
-mod machine;
-mod share;
-
 use super::native::{role_cause, size_avx_set};
 use crate::agent::policy;
 use crate::bpf::intf::{
@@ -13,7 +9,9 @@ use crate::bpf::intf::{
     avx_demand, avx_policy, avx_sizing, avx_waiting,
 };
 
-use machine::{LOOK, MS, Machine, Result, SCALAR, SECOND, STEP, WIDE, by_share, policy_with};
+use super::sizing_machine_test::{
+    LOOK, MS, Machine, Result, SCALAR, SECOND, STEP, WIDE, by_share, policy_with,
+};
 
 #[test]
 fn a_step_is_met_at_once_and_kept() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A machine whose AVX cores are sized, with threads that want them.
 
+use super::native::{first_need, size_avx_set};
 use crate::agent::policy;
-use crate::bpf::decide::native::{first_need, size_avx_set};
 use crate::bpf::intf::{SIZING_SHARE, avx_demand, avx_policy, avx_sizing, avx_waiting};
 
 pub const MS: u64 = 1_000_000;
@@ -13,12 +13,12 @@ pub const SECOND: u64 = 1000 * MS;
 /// A thread that alternates: so much scalar work, then so much with wide vectors.
 #[derive(Debug, Clone, Copy)]
 pub struct Thread {
-    pub scalar_ns: u64,
-    pub wide_ns: u64,
+    scalar_ns: u64,
+    wide_ns: u64,
     /// What is left of the present phase, and which one that is.
     pub left: u64,
-    pub is_wide: bool,
-    pub waits: bool,
+    is_wide: bool,
+    waits: bool,
 }
 
 /// What came of it.
@@ -49,9 +49,9 @@ pub struct Machine {
     pub policy: avx_policy,
     pub sizing: avx_sizing,
     pub shape: avx_demand,
-    pub since_look: avx_demand,
+    since_look: avx_demand,
     pub threads: Vec<Thread>,
-    pub now: u64,
+    now: u64,
     pub result: Result,
 }
 
@@ -72,7 +72,7 @@ impl Machine {
         }
     }
 
-    pub fn resize(&mut self, size: impl FnOnce(&mut avx_sizing, &avx_policy, &avx_demand) -> u32) {
+    fn resize(&mut self, size: impl FnOnce(&mut avx_sizing, &avx_policy, &avx_demand) -> u32) {
         let before = self.sizing.nr_avx;
         let after = size(&mut self.sizing, &self.policy, &self.since_look);
         assert!(after <= self.shape.nr_cpus);
@@ -80,7 +80,7 @@ impl Machine {
         self.result.largest = self.result.largest.max(after);
     }
 
-    pub fn step(&mut self) {
+    fn step(&mut self) {
         if self.threads.iter().any(|thread| thread.is_wide) {
             self.resize(|sizing, policy, demand| first_need(sizing, policy, demand));
         }
