@@ -71,6 +71,7 @@ __noinline int wake_for_stranded(u64 id, u64 stranded_ns)
 
 		avx = allowed_in(p, ROLE_AVX);
 		cpu = avx ? scx_bpf_pick_idle_cpu(avx, 0) : -ENOENT;
+		/* Not pick_idle_allowed(), which would be verified without the lock here. */
 		if (cpu < 0 && is_somebody(stranded(due, stranded_ns)))
 			cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (cpu >= 0)

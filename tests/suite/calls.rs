@@ -86,10 +86,11 @@ fn plays(scenes: &[&Scene], tries: usize) -> String {
         .iter()
         .copied()
         .partition(|scene| scene.threads.iter().any(|it| it.script.contains('-')));
-    let others = others.iter().flat_map(|scene| vec![play(scene); tries]).collect::<String>();
+    let others: String = others.into_iter().map(|scene| play(scene).repeat(tries)).collect();
     let back = "sleep 1\nwait_until 60 is_enabled || fail the scheduler does not come back\n";
-    let ends_it = ends_it.iter().flat_map(|scene| vec![noting(&play(scene)) + back; tries]);
-    noting(&others) + &ends_it.collect::<String>()
+    let once = |scene| noting(&play(scene)) + back;
+    let ends_it: String = ends_it.into_iter().map(|scene| once(scene).repeat(tries)).collect();
+    noting(&others) + &ends_it
 }
 
 fn noting(commands: &str) -> String {
