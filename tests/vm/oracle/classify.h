@@ -20,10 +20,7 @@ enum {
 	KIND_XSETBV = 0x200,
 };
 
-/* Kind of every Bochs opcode, indexed by bxInstruction_c::getIaOpcode(). */
-extern Bit16u classify_kind[];
-
-/* Fills the table, and lists it in the file that ORACLE_CLASSES names. */
+/* Fills the table of instrument.h, and lists it in the file that ORACLE_CLASSES names. */
 void classify_init(void);
 
 /* Width and weight of a vector instruction as an enum oracle_event. */

@@ -10,7 +10,13 @@
 #include "pc_system.h"
 #include "counters.h"
 
+/* What asks for attention. */
+#define ASLEEP 1
+#define ALWAYS 2
+
 struct oracle_cpu oracle_cpus_state[ORACLE_MAX_CPUS];
+unsigned char oracle_attention[ORACLE_MAX_CPUS];
+Bit64u oracle_retired[ORACLE_MAX_CPUS][4];
 
 static Bit64u latched[ORACLE_MAX_CPUS][ORACLE_COUNTERS];
 static Bit64u reset_at;
@@ -29,10 +35,15 @@ Bit64u oracle_now(unsigned cpu)
 	return ticks;
 }
 
-Bit64u oracle_retired_total(const struct oracle_cpu *c)
+static Bit64u retired_in_kernel(unsigned cpu)
 {
-	return c->retired_before_reset + c->count[ORACLE_KERNEL + ORACLE_RETIRED] +
-	       c->count[ORACLE_USER + ORACLE_RETIRED];
+	return oracle_retired[cpu][0] + oracle_retired[cpu][1] + oracle_retired[cpu][2];
+}
+
+Bit64u oracle_retired_total(unsigned cpu)
+{
+	return oracle_cpus_state[cpu].retired_before_reset + retired_in_kernel(cpu) +
+	       oracle_retired[cpu][3];
 }
 
 void counters_reset(unsigned cpu)
@@ -42,8 +53,9 @@ void counters_reset(unsigned cpu)
 	for (unsigned n = 0; n < BX_SMP_PROCESSORS; n++) {
 		struct oracle_cpu *c = &oracle_cpus_state[n];
 
-		c->retired_before_reset = oracle_retired_total(c);
+		c->retired_before_reset = oracle_retired_total(n);
 		memset(c->count, 0, sizeof(c->count));
+		memset(oracle_retired[n], 0, sizeof(oracle_retired[n]));
 		c->asleep_since = reset_at;
 	}
 }
@@ -56,7 +68,9 @@ void counters_snapshot(unsigned cpu)
 		struct oracle_cpu *c = &oracle_cpus_state[n];
 
 		memcpy(latched[n], c->count, sizeof(latched[n]));
-		if (c->asleep)
+		latched[n][ORACLE_KERNEL + ORACLE_RETIRED] = retired_in_kernel(n);
+		latched[n][ORACLE_USER + ORACLE_RETIRED] = oracle_retired[n][3];
+		if (counters_is_asleep(n))
 			latched[n][ORACLE_HALTED_TICKS] += now - c->asleep_since;
 		latched[n][ORACLE_TICKS] = now - reset_at;
 		latched[n][ORACLE_NOW] = now;
@@ -74,11 +88,11 @@ void counters_fall_asleep(unsigned cpu)
 {
 	struct oracle_cpu *c = &oracle_cpus_state[cpu];
 
-	if (c->asleep)
+	if (counters_is_asleep(cpu))
 		counters_wake(cpu);
 	c->count[ORACLE_HALTS]++;
 	c->asleep_since = oracle_now(cpu);
-	c->asleep = 1;
+	oracle_attention[cpu] |= ASLEEP;
 }
 
 void counters_wake(unsigned cpu)
@@ -86,5 +100,16 @@ void counters_wake(unsigned cpu)
 	struct oracle_cpu *c = &oracle_cpus_state[cpu];
 
 	c->count[ORACLE_HALTED_TICKS] += oracle_now(cpu) - c->asleep_since;
-	c->asleep = 0;
+	oracle_attention[cpu] &= ~ASLEEP;
+}
+
+bool counters_is_asleep(unsigned cpu)
+{
+	return oracle_attention[cpu] & ASLEEP;
+}
+
+void counters_attend_to_all(void)
+{
+	for (unsigned n = 0; n < ORACLE_MAX_CPUS; n++)
+		oracle_attention[n] |= ALWAYS;
 }

@@ -14,11 +14,11 @@
 #define ORACLE_MAX_CPUS 256
 
 struct oracle_cpu {
+	/* But for ORACLE_RETIRED, which is counted in oracle_retired. */
 	Bit64u count[ORACLE_COUNTERS];
 	/* Retired in both levels before the last reset: the trace's clock goes on. */
 	Bit64u retired_before_reset;
 	Bit64u asleep_since;
-	unsigned asleep;
 	/* Vector of the delivery in progress, for software interrupts. */
 	unsigned delivering;
 };
@@ -28,7 +28,7 @@ extern struct oracle_cpu oracle_cpus_state[ORACLE_MAX_CPUS];
 /* Ticks since power-on as this CPU sees them. */
 Bit64u oracle_now(unsigned cpu);
 /* Instructions this CPU has retired since power-on. */
-Bit64u oracle_retired_total(const struct oracle_cpu *c);
+Bit64u oracle_retired_total(unsigned cpu);
 
 void counters_reset(unsigned cpu);
 void counters_snapshot(unsigned cpu);
@@ -37,6 +37,10 @@ Bit64u counters_read(Bit64u counter, Bit64u cpu);
 
 void counters_fall_asleep(unsigned cpu);
 void counters_wake(unsigned cpu);
+bool counters_is_asleep(unsigned cpu);
+
+/* From now on oracle_look_at() hears of every instruction. */
+void counters_attend_to_all(void);
 
 /* First index of the counters of a privilege level. */
 static inline unsigned counters_of_level(unsigned cpl)

@@ -32,6 +32,8 @@ void oracle_init(void)
 	classify_init();
 	trace_init();
 	profile_init();
+	if (profile_on)
+		counters_attend_to_all();
 }
 
 void oracle_exit(void)
@@ -61,7 +63,7 @@ static bool is_interrupted_repetition(unsigned cpu, const bxInstruction_c *i)
 static bool look_again(unsigned cpu, unsigned kind, const bxInstruction_c *i)
 {
 	/* HLT itself retires on a CPU that its handler has already put to sleep. */
-	if (oracle_cpus_state[cpu].asleep && !(kind & KIND_SLEEP))
+	if (counters_is_asleep(cpu) && !(kind & KIND_SLEEP))
 		wake(cpu);
 
 	if ((kind & KIND_NOP) && protocol_is_call(i)) {
@@ -89,19 +91,19 @@ static void count_vector(unsigned cpu, Bit64u *count, unsigned kind, const bxIns
 		trace_vector(cpu, oracle_began_at[cpu], event, i);
 }
 
-void oracle_retired(unsigned cpu, bxInstruction_c *i)
+/* One that has retired, of which more may be told than that. */
+void oracle_look_at(unsigned cpu, bxInstruction_c *i)
 {
-	struct oracle_cpu *c = &oracle_cpus_state[cpu];
-	Bit64u *count = &c->count[counters_of_level(oracle_began_at[cpu])];
+	unsigned level = oracle_began_at[cpu];
 	unsigned kind = classify_kind[i->getIaOpcode()];
 
-	if ((kind | c->asleep) && !look_again(cpu, kind, i))
+	if (!look_again(cpu, kind, i))
 		return;
-	count[ORACLE_RETIRED]++;
+	oracle_retired[cpu][level]++;
 	if (profile_on)
 		profile_reached(BX_CPU(cpu)->prev_rip);
 	if (kind & (KIND_VECTOR | KIND_MASK))
-		count_vector(cpu, count, kind, i);
+		count_vector(cpu, &oracle_cpus_state[cpu].count[counters_of_level(level)], kind, i);
 }
 
 /*

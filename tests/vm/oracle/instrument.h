@@ -18,9 +18,18 @@ class bxInstruction_c;
  */
 extern unsigned char oracle_began_at[];
 
+/*
+ * Nearly all instructions only add to their number, which is done where they end:
+ * what their opcode asks for beyond that, and whether their CPU asks for more,
+ * whatever the opcode; how many there were since the last reset, by privilege level.
+ */
+extern Bit16u classify_kind[];
+extern unsigned char oracle_attention[];
+extern Bit64u oracle_retired[][4];
+
 void oracle_init(void);
 void oracle_exit(void);
-void oracle_retired(unsigned cpu, bxInstruction_c *i);
+void oracle_look_at(unsigned cpu, bxInstruction_c *i);
 void oracle_exception(unsigned cpu, unsigned vector, unsigned error_code);
 void oracle_delivery(unsigned cpu, unsigned vector);
 void oracle_interrupt(unsigned cpu, unsigned vector);
@@ -34,7 +43,13 @@ void oracle_wrmsr(unsigned cpu, unsigned msr, Bit64u value);
 
 #define BX_INSTR_BEFORE_EXECUTION(cpu_id, i) \
 	(oracle_began_at[cpu_id] = (unsigned char)BX_CPU_THIS_PTR sregs[BX_SEG_REG_CS].selector.rpl)
-#define BX_INSTR_AFTER_EXECUTION(cpu_id, i) oracle_retired(cpu_id, i)
+#define BX_INSTR_AFTER_EXECUTION(cpu_id, i)                                       \
+	do {                                                                      \
+		if (classify_kind[(i)->getIaOpcode()] | oracle_attention[cpu_id]) \
+			oracle_look_at(cpu_id, i);                                \
+		else                                                              \
+			oracle_retired[cpu_id][oracle_began_at[cpu_id]]++;        \
+	} while (0)
 
 #define BX_INSTR_EXCEPTION(cpu_id, vector, error_code) oracle_exception(cpu_id, vector, error_code)
 #define BX_INSTR_INTERRUPT(cpu_id, vector) oracle_delivery(cpu_id, vector)

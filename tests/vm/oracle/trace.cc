@@ -105,7 +105,7 @@ static Bit64u fs_base(unsigned cpu)
 
 static Bit64u retired(unsigned cpu)
 {
-	return oracle_retired_total(&oracle_cpus_state[cpu]);
+	return oracle_retired_total(cpu);
 }
 
 static void end_run(unsigned cpu)
