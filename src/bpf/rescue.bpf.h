@@ -53,32 +53,40 @@ static void rescue_at(u32 llc)
 }
 
 /*
- * Where all CPUs idle nobody notices that an AVX core has missed its task, nor that there may be
- * none for it: then it is for any CPU once it has been due for long. A tick may come in between
- * and use the same scratch mask: the wrong CPU wakes up, and goes to sleep again. Global, for the
- * verifier.
+ * Wakes up a CPU for @p, which waits for an AVX core: one of them, or any once it has been due for
+ * long. A tick may come in between and use the same scratch mask: the wrong CPU wakes up, and goes
+ * to sleep again. Global, to be verified once, and so with a lock of its own.
  */
-__noinline int wake_for_stranded(u64 id, u64 stranded_ns)
+__noinline bool wake_somebody_for(struct task_struct *p __arg_trusted, u64 stranded_ns)
 {
+	s64 due = due_in(p, scx_bpf_now());
 	const struct cpumask *avx;
-	struct task_struct *p;
-	u32 looks = 0;
 	s32 cpu;
 
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, id, 0) {
-		s64 due = due_in(p, scx_bpf_now());
+	avx = allowed_in(p, ROLE_AVX);
+	cpu = avx ? scx_bpf_pick_idle_cpu(avx, 0) : -ENOENT;
+	if (cpu < 0 && is_somebody(stranded(due, stranded_ns)))
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	bpf_rcu_read_unlock();
+	return cpu >= 0;
+}
 
-		avx = allowed_in(p, ROLE_AVX);
-		cpu = avx ? scx_bpf_pick_idle_cpu(avx, 0) : -ENOENT;
-		/* Not pick_idle_allowed(), which would be verified without the lock here. */
-		if (cpu < 0 && is_somebody(stranded(due, stranded_ns)))
-			cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (cpu >= 0)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		if (cpu >= 0 || is_enough(&looks, MAX_RESCUE_SCAN))
+/*
+ * Where all CPUs idle nobody else notices that an AVX core has missed its task, nor that there may
+ * be none for it. Global as well.
+ */
+__noinline int wake_for_stranded(u64 id, u64 stranded_ns)
+{
+	struct task_struct *p;
+	u32 looks = 0;
+
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, id, 0)
+		if (wake_somebody_for(p, stranded_ns) || is_enough(&looks, MAX_RESCUE_SCAN))
 			break;
-	}
 	bpf_rcu_read_unlock();
 	return 0;
 }
