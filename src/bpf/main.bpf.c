@@ -586,7 +586,7 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 		scx_bpf_task_set_slice(curr, 0);
 	rescue_at(cctx->llc);
 	if (nr_llcs > 1)
-		rescue_at(look_at_next_llc(cctx));
+		rescue_at(look_at_next_llc(cctx, &cctx->ticks_other_llc));
 }
 
 /* This CPU is no longer ours, and what was the task that ran does not run. */

@@ -136,10 +136,12 @@ struct cpu_ctx {
 	u64 on_its_way;
 	bool avx_is_coming;
 	u32 role; /* enum avx_role */
-	/* Its cache, the one whose queues were looked at last besides, and those whose
-	 * queues it is about to take from. */
+	/* Its cache, those whose queues a switch and a tick looked at last besides, and those
+	 * whose queues it is about to take from. One for both would meet the same cache with
+	 * each switch, where as many ticks come between two as bring it there. */
 	u32 llc;
 	u32 other_llc;
+	u32 ticks_other_llc;
 	u32 shared_llc;
 	u32 avx_llc;
 	/* How many AVX cores there are, of the core, cache or node of which this
@@ -456,14 +458,14 @@ static u32 llc_after(u32 llc)
 	return place ? place->next_llc : llc;
 }
 
-/* All the others in turn. */
-static u32 look_at_next_llc(struct cpu_ctx *cctx)
+/* All the others in turn: the one after @last, which it becomes. */
+static u32 look_at_next_llc(const struct cpu_ctx *cctx, u32 *last)
 {
-	u32 llc = llc_after(cctx->other_llc);
+	u32 llc = llc_after(*last);
 
 	if (llc == cctx->llc)
 		llc = llc_after(llc);
-	cctx->other_llc = llc;
+	*last = llc;
 	return llc;
 }
 

@@ -267,20 +267,39 @@ static bool waits_elsewhere(u64 id)
 	return *nr_in_use_like(id) != has_waiting(id);
 }
 
+/*
+ * The time until what is due in @due_in in the queue @there is due for a CPU of the queue @here,
+ * which is at another cache: now at the latest where more compete for a CPU there, and otherwise
+ * when it has been due for long. Global, for the verifier.
+ */
+__noinline s64 due_elsewhere(u64 here, u64 there, s64 due_in)
+{
+	const struct queue_ctx *from = lookup_queue(there), *to = lookup_queue(here);
+	const struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(there);
+	const struct avx_policy *policy = current_policy();
+	struct avx_load crowded, other;
+
+	if (!from || !to || !p || !policy || !is_somebody(due_in))
+		return due_in;
+	crowded = load_of(from);
+	other = load_of(to);
+	if (kind_of(there) == QUEUE_SHARED && evens_out(&crowded, &other, p->scx.weight))
+		return due_in < 0 ? due_in : 0;
+	return yielding(due_in, policy->steal_ns);
+}
+
 /* Whether what waits at another cache comes before what waits here: most often nobody does. */
 static bool is_first_there(u64 here, u64 there, s32 cpu, u64 now)
 {
-	const struct avx_policy *policy = has_waiting(there) ? current_policy() : NULL;
-
-	return policy && yielding(head_due_in(there, cpu, now), policy->steal_ns) <
-				 head_due_in(here, cpu, now);
+	return has_waiting(there) && due_elsewhere(here, there, head_due_in(there, cpu, now)) <
+					     head_due_in(here, cpu, now);
 }
 
 /*
  * Decides from the queues of which cache @cpu takes: those of its own, unless there is
- * nothing, or something is due for long elsewhere. Where the CPU would be idle, for nobody
- * goes on there either, all the others are looked at, and otherwise the next one. Global,
- * for the verifier.
+ * nothing, or something is due elsewhere for long, or where more compete. Where the CPU would
+ * be idle, for nobody goes on there either, all the others are looked at, and otherwise the
+ * next one. Global, for the verifier.
  */
 __noinline int look_around(s32 cpu, bool goes_on)
 {
@@ -299,7 +318,7 @@ __noinline int look_around(s32 cpu, bool goes_on)
 		return 0;
 
 	now = scx_bpf_now();
-	llc = look_at_next_llc(cctx);
+	llc = look_at_next_llc(cctx, &cctx->other_llc);
 	if (wants && is_first_there(shared_queue(cctx->llc), shared_queue(llc), cpu, now))
 		cctx->shared_llc = llc;
 	if (wants_avx && is_first_there(avx_queue(cctx->llc), avx_queue(llc), cpu, now))
@@ -348,14 +367,15 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 /* Who is first on @cpu: the task that runs there, or the first of one of its queues. */
 static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *cctx, s64 running)
 {
-	const struct avx_policy *policy = classifies() || nr_llcs > 1 ? current_policy() : NULL;
+	const struct avx_policy *policy = classifies() ? current_policy() : NULL;
 	u64 now = scx_bpf_now();
 	s64 private = head_due_in(private_queue(cpu), cpu, now), avx = NOBODY_DUE;
 	s64 shared = head_due_in(shared_queue(cctx->shared_llc), cpu, now);
 
-	if (policy && cctx->shared_llc != cctx->llc)
-		shared = yielding(shared, policy->steal_ns);
-	if (policy && classifies()) {
+	if (cctx->shared_llc != cctx->llc)
+		shared = due_elsewhere(shared_queue(cctx->llc), shared_queue(cctx->shared_llc),
+				       shared);
+	if (policy) {
 		avx = head_due_in(avx_queue(cctx->avx_llc), cpu, now);
 		if (cctx->role != ROLE_AVX) {
 			avx = stranded(avx, policy->stranded_ns);

@@ -275,7 +275,7 @@ fn no_cache_is_slower_than_another() -> Result<()> {
              for pid in $loops; do taskset -p f $pid >/dev/null; done
              sleep 1
              echo $(for pid in $loops; do cpu_ns $pid; done)
-             sleep 12
+             sleep 4
              echo $(for pid in $loops; do cpu_ns $pid; done)
              stop_scheduler",
         ))
@@ -284,11 +284,10 @@ fn no_cache_is_slower_than_another() -> Result<()> {
     let mut lines = outcome.stdout(0)?.lines().map(numbers);
     let mut next = || lines.next().context("a line of times")?;
     let (before, after) = (next()?, next()?);
-    let shares: Vec<f64> = before.iter().zip(&after).map(|(b, a)| (a - b) / 12e9).collect();
+    let shares: Vec<f64> = before.iter().zip(&after).map(|(b, a)| (a - b) / 4e9).collect();
     for share in &shares {
-        // Two thirds of a CPU each. Caches are evened out by what is overdue, which is chance to
-        // some degree; where they are not, some have half a CPU and others one.
-        ensure!((0.54..0.84).contains(share), "unequal shares: {shares:?}");
+        // Two thirds of a CPU each; where caches are not evened out, some have half and others one.
+        ensure!((0.57..0.77).contains(share), "unequal shares: {shares:?}");
     }
     Ok(())
 }

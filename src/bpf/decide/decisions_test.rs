@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::native::{
-    choose_next, clock_advance, clock_pace, due_again, due_of, due_since, lasting_weight,
-    makes_room, only_choice, queue_of, queue_of_tag, slice_for, stranded, tag_has_weight, tag_of,
-    tagged, vtime_before, vtime_bound, vtime_cost, vtime_rebase, yielding,
+    choose_next, clock_advance, clock_pace, due_again, due_of, due_since, evens_out,
+    lasting_weight, makes_room, only_choice, queue_of, queue_of_tag, slice_for, stranded,
+    tag_has_weight, tag_of, tagged, vtime_before, vtime_bound, vtime_cost, vtime_rebase, yielding,
 };
 use crate::bpf::intf::{
     AVX_REQUEST_NS, AVX_SLICE_MAX_NS, AVX_SLICE_MIN_NS, AVX_WAIT_MAX_S, AVX_WEIGHT_NORMAL,
@@ -108,6 +108,20 @@ proptest! {
         let all = load.weight_waiting + load.weight_running;
         let exact = u128::from(wall.min(WAIT_MAX)) * u128::from(load.nr_cpus * NORMAL) / u128::from(all);
         prop_assert!(u128::from(pace) <= exact && exact - u128::from(pace) < 1000 * (2 + u128::from(NORMAL)));
+    }
+
+    #[test]
+    fn who_goes_to_a_cache_with_less_competition_is_not_drawn_back(
+        from in loads(), to in loads(), weight in 1u64..=10_000, other in 1u64..=10_000,
+    ) {
+        let left = avx_load {
+            weight_waiting: from.weight_waiting.saturating_sub(weight), ..from
+        };
+        let joined = avx_load { weight_waiting: to.weight_waiting + weight, ..to };
+        if from.weight_waiting >= weight && evens_out(&from, &to, weight) {
+            prop_assert!(!evens_out(&joined, &left, weight));
+            prop_assert!(!evens_out(&joined, &left, other) || other < weight);
+        }
     }
 
     #[test]

@@ -18,8 +18,9 @@
  * is none any more.
  *
  * A CPU that would be idle takes what waits for any cache. One that is not looks at one
- * other cache each time, all in turn, and takes what has been due there for a while: so
- * every queue is emptied by whoever may, and no cache is much slower than another.
+ * other cache each time, all in turn, and takes what has been due there for a while, or
+ * is due where more compete for a CPU than here: so every queue is emptied by whoever may,
+ * and no cache is much slower than another.
  *
  * The id of a queue is its index in the map that holds what is known of them. All queues of a
  * cache, those of its CPUs as well, go by the clock of its shared queue: whoever waits there
@@ -98,6 +99,17 @@ static __always_inline s64 yielding(s64 due_in, u64 penalty_ns)
 static __always_inline s64 stranded(s64 due_in, u64 bound_ns)
 {
 	return due_in < -(s64)bound_ns ? due_in : NOBODY_DUE;
+}
+
+/*
+ * Whether a task with @weight that goes from the CPUs of one load to those of another has no more
+ * competition there than those have that it leaves behind. Then none of both would go back.
+ */
+static __always_inline bool evens_out(const struct avx_load *from, const struct avx_load *to,
+				      u64 weight)
+{
+	return since(weight, competing_weight(from, 0)) * at_least_one(to->nr_cpus) >=
+	       (competing_weight(to, 0) + weight) * at_least_one(from->nr_cpus);
 }
 
 /*

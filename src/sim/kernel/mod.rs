@@ -12,6 +12,8 @@ pub mod program;
 mod steps;
 
 #[cfg(test)]
+mod caches_test;
+#[cfg(test)]
 mod calls_test;
 #[cfg(test)]
 mod changes_test;
