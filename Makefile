@@ -23,14 +23,13 @@
 ONLY ?=
 
 CLANG_FORMAT ?= clang-format-19
-C_SOURCES := $(wildcard src/bpf/*.[ch] src/bpf/decide/*.h tests/suite/*.c tests/guest/*.c \
-	tests/guest/*_module/*.c tests/vm/oracle/*.c tests/vm/oracle/*.h \
-	tests/vm/oracle/*.cc tests/vm/oracle/selftest_module/*.c \
-	tests/hiding/*.[ch] tests/hiding/module/*.c tests/avx/*.[ch] tests/avx/counters_module/*.c \
-	tests/calls/*.c contrib/hints/*.h \
+C_SOURCES := $(wildcard src/bpf/*.[ch] src/bpf/decide/*.h tests/guest/*.c tests/guest/*/*.[ch] \
+	tests/guest/hiding/module/*.c tests/guest/avx/counters_module/*.c \
+	tests/rig/oracle/*.c tests/rig/oracle/*.h tests/rig/oracle/*.cc \
+	tests/rig/oracle/selftest_module/*.c contrib/hints/*.h \
 	src/sim/kernel/*.[ch] src/sim/kernel/shim/scx/*.h)
-SHELL_SCRIPTS := .ci/run build/clang build/install-dependencies tests/suite/lib.sh \
-	tests/suite/systemd.sh tests/hiding/lib.sh tests/hiding/raid.sh tests/vm/init
+SHELL_SCRIPTS := .ci/run build/clang build/install-dependencies tests/guest/*.sh \
+	tests/guest/hiding/*.sh tests/rig/init
 
 # The rig's output goes to the terminal as it comes.
 RIG := cargo test --release --locked --quiet --test rig --

@@ -39,6 +39,12 @@ const ARROWS: [(&str, &str, &str); 1] = [(
 /// Those who know each other, and why they may.
 const CIRCLES: [(&[&str], &str); 0] = [];
 
+/// What boots machines, tests, measures and is typed in: each knows those before it.
+const FLOORS_OF_THE_RIG: [&str; 4] = ["rig", "suite", "bench", "commands"];
+
+/// Who tests what is above it.
+const TESTS_OF_THE_RIG: [&str; 2] = ["suite::figures", "suite::host"];
+
 type Name = Vec<String>;
 
 fn name_of(text: &str) -> Name {
@@ -336,7 +342,10 @@ fn files_in(directory: &Path, found: &mut Vec<String>) {
 }
 
 fn this_program() -> Program {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
+    program_in(concat!(env!("CARGO_MANIFEST_DIR"), "/src/"))
+}
+
+fn program_in(root: &str) -> Program {
     let mut files = Vec::new();
     files_in(Path::new(root), &mut files);
     Program::of(files.into_iter().map(|file| {
@@ -377,6 +386,24 @@ fn arrows_point_down() {
     assert!(sentences.is_empty(), "{}", sentences.join("\n"));
     let gone: Vec<_> = allowed.difference(&up).collect();
     assert!(gone.is_empty(), "these are not known any more, so ARROWS need not say so: {gone:?}");
+}
+
+#[test]
+fn the_floors_of_the_rig_know_those_below() {
+    let program = program_in(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/"));
+    let floor = |name: &Name| {
+        FLOORS_OF_THE_RIG.iter().position(|it| name.first().is_some_and(|first| first == it))
+    };
+    let mut met = BTreeSet::new();
+    for (from, known) in program.arrows() {
+        let (Some(here), name) = (floor(from), text_of(from)) else { continue };
+        met.insert(here);
+        for to in known.iter().filter(|to| floor(to).is_some_and(|there| there > here)) {
+            let is_its_test = TESTS_OF_THE_RIG.contains(&name.as_str());
+            assert!(is_its_test, "{name} must not know {}", text_of(to));
+        }
+    }
+    assert_eq!(met.len(), FLOORS_OF_THE_RIG.len());
 }
 
 fn sentences(sources: &[(&str, &str)]) -> Vec<String> {

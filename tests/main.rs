@@ -4,9 +4,10 @@
 //! `cargo test` runs the tests. `cargo rig` (an alias, see .cargo/config.toml)
 //! gives the other commands; `cargo rig --help` lists them.
 
+mod bench;
+mod commands;
+mod rig;
 mod suite;
-mod tools;
-mod vm;
 
 use std::process::ExitCode;
 
@@ -25,28 +26,28 @@ enum Tool {
     /// Build what the tests need: kernels, emulator, root file systems
     Prepare,
     /// Boot the patched kernel on emulated AVX-512 and show the scheduler at work
-    Run(tools::run::Arguments),
+    Run(commands::run::Arguments),
     /// Boot a machine and run one shell command in it as root
-    Boot(tools::boot::Arguments),
+    Boot(commands::boot::Arguments),
     /// Measure; write target/bench/results.json
-    Bench(tools::bench::Arguments),
+    Bench(bench::Arguments),
     /// Show which functions of the kernel a workload spends its instructions in
-    Profile(tools::profile::Arguments),
+    Profile(commands::profile::Arguments),
     /// Record a web server and write it as a workload of the simulator
-    Record(tools::record::Arguments),
+    Record(commands::record::Arguments),
     /// Run for long what the tests run for short; write target/soak/results.json
-    Soak(tools::soak::Arguments),
+    Soak(bench::soak::Arguments),
     /// Write docs/figures.md from the last measurements
     Figures,
     /// Seed each known bug and see that the test named for it fails
-    Mutants(tools::mutants::Arguments),
+    Mutants(commands::mutants::Arguments),
     /// Compile what the series touches, by gcc and clang, and show what they warn of
     Warnings,
     /// Remove all that was built and kept for this project
     Clean,
     /// In a guest: hide xfeatures from everybody while a command runs
     #[command(hide = true)]
-    Force(tools::force::Arguments),
+    Force(commands::force::Arguments),
     /// In a guest: note the callbacks of the scheduler while commands run
     #[command(hide = true)]
     Calls,
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
     // only the name of a tool means a tool.
     let first = std::env::args().nth(1).unwrap_or_default();
     let code = run(&first);
-    vm::standing::end_all();
+    rig::standing::end_all();
     code
 }
 
@@ -78,18 +79,18 @@ fn run(first: &str) -> ExitCode {
 
 fn start(tool: Tool) -> Result<ExitCode> {
     match tool {
-        Tool::Prepare => tools::prepare::prepare(),
-        Tool::Run(arguments) => tools::run::run(&arguments),
-        Tool::Boot(arguments) => tools::boot::boot(&arguments),
-        Tool::Bench(arguments) => tools::bench::bench(&arguments),
-        Tool::Profile(arguments) => tools::profile::profile(&arguments),
-        Tool::Record(arguments) => tools::record::record(&arguments),
-        Tool::Soak(arguments) => tools::soak::soak(&arguments),
-        Tool::Figures => tools::figures::write(),
-        Tool::Mutants(arguments) => tools::mutants::run(&arguments),
-        Tool::Warnings => tools::prepare::warnings(),
-        Tool::Clean => tools::prepare::clean(),
-        Tool::Force(arguments) => tools::force::force(&arguments),
-        Tool::Calls => tools::calls::calls(),
+        Tool::Prepare => commands::prepare::prepare(),
+        Tool::Run(arguments) => commands::run::run(&arguments),
+        Tool::Boot(arguments) => commands::boot::boot(&arguments),
+        Tool::Bench(arguments) => bench::bench(&arguments),
+        Tool::Profile(arguments) => commands::profile::profile(&arguments),
+        Tool::Record(arguments) => commands::record::record(&arguments),
+        Tool::Soak(arguments) => bench::soak::soak(&arguments),
+        Tool::Figures => bench::figures::write(),
+        Tool::Mutants(arguments) => commands::mutants::run(&arguments),
+        Tool::Warnings => commands::prepare::warnings(),
+        Tool::Clean => commands::prepare::clean(),
+        Tool::Force(arguments) => commands::force::force(&arguments),
+        Tool::Calls => commands::calls::calls(),
     }
 }

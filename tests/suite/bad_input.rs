@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::{scheduler_guest, scheduler_program, script};
 use crate::ensure_eq;
-use crate::vm::guest::CommandResult;
-use crate::vm::{Flavour, Qemu, in_repository};
+use crate::rig::guest::CommandResult;
+use crate::rig::{Flavour, Qemu, in_repository};
 
 crate::tests! {
     bad_input:

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 
 use super::{scheduler_guest, script};
-use crate::vm::machine::Machine;
-use crate::vm::{Bochs, Flavour, Qemu, bpf, in_repository, program};
+use crate::rig::machine::Machine;
+use crate::rig::{Bochs, Flavour, Qemu, bpf, in_repository, program};
 
-#[path = "../calls/scenes.rs"]
+#[path = "../guest/calls/scenes.rs"]
 mod scenes;
 use scenes::{CPUS, Scene, Stage, Thread};
 
@@ -55,8 +55,8 @@ fn wrong_of(
 ) -> Result<(Vec<Scene>, Vec<String>)> {
     let outcome = scheduler_guest(machine, flavour)?
         .program_as("rig", &std::env::current_exe()?)
-        .program(&program::compile(&in_repository("tests/calls/scenes.c"))?)
-        .file("/calls.o", &bpf::compile(&in_repository("tests/calls/calls.bpf.c"))?)
+        .program(&program::compile(&in_repository("tests/guest/calls/scenes.c"))?)
+        .file("/calls.o", &bpf::compile(&in_repository("tests/guest/calls/calls.bpf.c"))?)
         .command(&script(&commands(&scenes, tries)))
         .limit(900)
         .boot()?;

@@ -7,7 +7,7 @@ use std::ops::Index;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::vm::guest::Outcome;
+use crate::rig::guest::Outcome;
 
 /// What a command counted, by name.
 pub struct Counts {

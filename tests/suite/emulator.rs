@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the patches of `tests/vm/bochs` give the emulated processor.
+//! What the patches of `tests/rig/bochs` give the emulated processor.
 
 use anyhow::{Result, ensure};
 
-use crate::vm::{Bochs, Flavour, Guest, Kernel, in_repository, program};
+use crate::rig::{Bochs, Flavour, Guest, Kernel, in_repository, program};
 
 crate::tests! {
     emulator:

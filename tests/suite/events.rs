@@ -8,8 +8,8 @@ use super::avx::{WIDE, phases_guest, user_rows};
 use super::counts::counts_of;
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
-use crate::vm::guest::Outcome;
-use crate::vm::{Bochs, Flavour, Qemu, in_repository, program};
+use crate::rig::guest::Outcome;
+use crate::rig::{Bochs, Flavour, Qemu, in_repository, program};
 
 crate::tests! {
     events:
@@ -41,7 +41,7 @@ fn events_in(outcome: &Outcome, file: &str) -> Result<Vec<Event>> {
 /// Iterations of scalar and of wide work in each round of the program.
 const SCALAR_ITERATIONS: u64 = 2000;
 const WIDE_ITERATIONS: u64 = 1000;
-/// As tests/avx/phases.c has it.
+/// As tests/guest/avx/phases.c has it.
 const WIDE_INSTRUCTIONS: u64 = 2 + 98 * WIDE_ITERATIONS;
 
 /// The program stands still where anything is begun to be counted, and where it is no longer.
@@ -216,7 +216,7 @@ fn ensure_others(outcome: &Outcome) -> Result<()> {
 /// The scheduler is loaded anew under who follows, and what happens is told afterwards.
 fn they_go_on_when_a_cpu_goes_and_comes() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
-        .program(&program::compile(&in_repository("tests/avx/hinted.c"))?)
+        .program(&program::compile(&in_repository("tests/guest/avx/hinted.c"))?)
         .command(&script(
             "start_scheduler --force --set sizing=static --set avx-cpus=1
              chmod o+w /sys/fs/bpf/scx_avxspec_hints

@@ -5,10 +5,10 @@ use std::fs;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use crate::tools::bench;
-use crate::tools::figures::{KINDS, NO_REASON, kept, measured, page};
-use crate::tools::results::{Figure, Results};
-use crate::vm::in_repository;
+use crate::bench;
+use crate::bench::figures::{KINDS, NO_REASON, kept, measured, page};
+use crate::rig::in_repository;
+use crate::rig::results::{Figure, Results};
 
 crate::tests! {
     figures:

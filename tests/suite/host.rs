@@ -8,17 +8,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, bail, ensure};
 
-use super::hiding::costs::code_lines_added;
 use super::recovery::{ERROR, STALL};
+use crate::commands::mutants;
 use crate::ensure_eq;
-use crate::tools::mutants;
-use crate::vm::cache::{Cache, Key};
-use crate::vm::console::{time_of, trouble_in};
-use crate::vm::kernel::{forget_what_was_written_since, is_build_step, options_missing};
-use crate::vm::packages::installed_by;
-use crate::vm::process::Tied;
-use crate::vm::series::{Source, patches_in};
-use crate::vm::warnings::warning_in;
+use crate::rig::cache::{Cache, Key};
+use crate::rig::code_lines::code_lines_added;
+use crate::rig::console::{time_of, trouble_in};
+use crate::rig::kernel::{forget_what_was_written_since, is_build_step, options_missing};
+use crate::rig::packages::installed_by;
+use crate::rig::process::Tied;
+use crate::rig::series::{Source, patches_in};
+use crate::rig::warnings::warning_in;
 
 crate::tests! {
     host:

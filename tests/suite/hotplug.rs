@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 
 use super::avx::fairness::with_fake_counters;
 use super::{scheduler_guest, script};
-use crate::vm::{Flavour, Qemu};
+use crate::rig::{Flavour, Qemu};
 
 crate::tests! {
     hotplug:

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 use super::readme::type_in;
 use super::scheduler_program;
 use crate::ensure_eq;
-use crate::vm::in_repository;
-use crate::vm::process::{output_of, text_of};
+use crate::rig::in_repository;
+use crate::rig::process::{output_of, text_of};
 
 crate::tests! {
     install:

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::ensure_eq;
-use crate::vm::machine::Machine;
-use crate::vm::{Bochs, Flavour, Guest, Qemu, qemu};
+use crate::rig::machine::Machine;
+use crate::rig::{Bochs, Flavour, Guest, Qemu, qemu};
 
 crate::tests! {
     machines:

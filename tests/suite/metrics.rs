@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use super::counts::counts_of;
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
-use crate::vm::{Flavour, Qemu, in_repository};
+use crate::rig::{Flavour, Qemu, in_repository};
 
 crate::tests! {
     metrics:
@@ -21,7 +21,7 @@ fn prometheus_scrapes_the_agent_and_finds_nothing_wrong() -> Result<()> {
         .package("curl")
         .file("/rules.yml", &contrib("rules.yml"))
         .file("/rules_test.yml", &contrib("rules_test.yml"))
-        .file("/prometheus.yml", &in_repository("tests/metrics/prometheus.yml"))
+        .file("/prometheus.yml", &in_repository("tests/guest/prometheus.yml"))
         .command(&script(
             "agent=http://127.0.0.1:9829
              get() { curl --silent --fail \"$@\"; }

@@ -10,7 +10,7 @@ pub mod agent;
 pub mod avx;
 mod bad_input;
 mod calls;
-mod counts;
+pub mod counts;
 pub mod crowd;
 mod emulator;
 mod events;
@@ -41,10 +41,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use libtest_mimic::{Conclusion, Failed, Trial};
 
-use crate::tools::results::{Figure, Results};
-use crate::vm::kernel::Variant;
-use crate::vm::machine::Machine;
-use crate::vm::{Flavour, Guest, Kernel, in_repository, process, slots, standing};
+use crate::rig::kernel::Variant;
+use crate::rig::machine::Machine;
+use crate::rig::results::{Figure, Results};
+use crate::rig::{Flavour, Guest, Kernel, in_repository, process, slots, standing};
 
 /// One test: what it shows is in its name.
 pub struct Test {
@@ -243,7 +243,7 @@ pub fn scheduler_program() -> Result<PathBuf> {
 
 /// A guest with the scheduler in it, and `lib.sh` for its scripts.
 pub fn scheduler_guest(machine: impl Into<Machine>, flavour: Flavour) -> Result<Guest> {
-    let library = in_repository("tests/suite/lib.sh");
+    let library = in_repository("tests/guest/lib.sh");
     Ok(Guest::new(machine.into(), flavour).program(&scheduler_program()?).file("/lib.sh", &library))
 }
 

@@ -5,7 +5,7 @@
 use anyhow::{Context, Result, ensure};
 
 use crate::ensure_eq;
-use crate::vm::{Bochs, Flavour, Guest, Kernel, census, in_repository, program};
+use crate::rig::{Bochs, Flavour, Guest, Kernel, census, in_repository, program};
 
 crate::tests! {
     oracle:
@@ -40,9 +40,9 @@ impl Case {
 
 /// Runs all programs of known counts, in user mode and in the kernel.
 pub fn measure_cases(cpus: usize) -> Result<Vec<Case>> {
-    let selftest = program::compile(&in_repository("tests/vm/oracle/selftest.c"))?;
+    let selftest = program::compile(&in_repository("tests/rig/oracle/selftest.c"))?;
     let kernel = Kernel::get(Flavour::Patched)?;
-    let module = kernel.module(&in_repository("tests/vm/oracle"), "selftest_module", MODULE)?;
+    let module = kernel.module(&in_repository("tests/rig/oracle"), "selftest_module", MODULE)?;
     let outcome = Guest::with_kernel(Bochs::cpus(cpus).into(), kernel)
         .program(&selftest)
         .file("/selftest.ko", &module)

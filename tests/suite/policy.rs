@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use super::counts::counts_of;
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
-use crate::vm::{Flavour, Qemu, in_repository, program};
+use crate::rig::{Flavour, Qemu, in_repository, program};
 
 crate::tests! {
     policy:

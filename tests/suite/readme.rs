@@ -8,9 +8,9 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{all_tests, scheduler};
-use crate::vm::in_repository;
-use crate::vm::process::tail;
-use crate::vm::slots;
+use crate::rig::in_repository;
+use crate::rig::process::tail;
+use crate::rig::slots;
 
 crate::tests! {
     readme:

@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
-use crate::vm::kernel::Variant;
-use crate::vm::{Flavour, Qemu, bpf, in_repository};
+use crate::rig::kernel::Variant;
+use crate::rig::{Flavour, Qemu, bpf, in_repository};
 
 crate::tests! {
     recovery:
@@ -94,7 +94,7 @@ fn an_error_ejects_the_scheduler_and_everything_runs_on() -> Result<()> {
 
 /// An error of a scheduler, to order.
 pub fn ejector() -> Result<PathBuf> {
-    bpf::compile(&in_repository("tests/suite/eject.bpf.c"))
+    bpf::compile(&in_repository("tests/guest/eject.bpf.c"))
 }
 
 fn the_administrator_can_eject_the_scheduler() -> Result<()> {

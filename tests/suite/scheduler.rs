@@ -8,9 +8,9 @@ use super::avx::fairness::{LICENCES, with_fake_counters};
 use super::counts::counts_of;
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
-use crate::vm::guest::Outcome;
-use crate::vm::machine::Machine;
-use crate::vm::{Bochs, Flavour, Qemu};
+use crate::rig::guest::Outcome;
+use crate::rig::machine::Machine;
+use crate::rig::{Bochs, Flavour, Qemu};
 
 pub const CHECK: &str = "scheduler::check_tells_without_rights_and_changes_nothing";
 

@@ -4,9 +4,9 @@
 use anyhow::{Result, ensure};
 
 use super::{scheduler_guest, script, with_refusals};
+use crate::rig::guest::Guest;
+use crate::rig::{Flavour, Qemu, in_repository};
 use crate::suite::recovery::ERROR;
-use crate::vm::guest::Guest;
-use crate::vm::{Flavour, Qemu, in_repository};
 
 crate::tests! {
     service:
@@ -21,7 +21,7 @@ fn guest_with_systemd() -> Result<Guest> {
         .package("systemd")
         .package("util-linux")
         .file("/usr/lib/systemd/system/scx_avxspec.service", &unit)
-        .file("/systemd.sh", &in_repository("tests/suite/systemd.sh")))
+        .file("/systemd.sh", &in_repository("tests/guest/systemd.sh")))
 }
 
 fn systemd_starts_it_again_whatever_befalls_it() -> Result<()> {

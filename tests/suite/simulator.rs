@@ -8,11 +8,11 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, bail, ensure};
 use toml::Value;
 
-use super::avx::costs::SCALAR_LIBRARY;
+use super::avx::SCALAR_LIBRARY;
 use super::avx::{WIDE, phases_guest, user_rows};
 use super::scheduler_program;
 use crate::ensure_eq;
-use crate::vm::{Bochs, Flavour, in_repository};
+use crate::rig::{Bochs, Flavour, in_repository};
 
 crate::tests! {
     simulator:
@@ -166,7 +166,7 @@ fn sweeps_take_files(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// As tests/avx/phases.c has it, with these rounds of so many iterations of a hundred instructions.
+/// As tests/guest/avx/phases.c has it, with these rounds of so many iterations of a hundred instructions.
 const ROUNDS: usize = 30;
 const SCALAR_ITERATIONS: u64 = 500;
 const WIDE_ITERATIONS: u64 = 100;

@@ -9,7 +9,7 @@
 use anyhow::{Result, ensure};
 
 use super::{scheduler_guest, script};
-use crate::vm::{Flavour, Qemu};
+use crate::rig::{Flavour, Qemu};
 
 crate::tests! {
     stress:

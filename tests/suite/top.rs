@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
-use crate::vm::{Flavour, Qemu};
+use crate::rig::{Flavour, Qemu};
 
 crate::tests! {
     top:

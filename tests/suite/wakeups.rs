@@ -10,8 +10,8 @@ use anyhow::{Result, ensure};
 
 use super::counts::{Counts, counts_of};
 use super::{scheduler_guest, script};
-use crate::vm::machine::Machine;
-use crate::vm::{Bochs, Flavour, Qemu, in_repository, program};
+use crate::rig::machine::Machine;
+use crate::rig::{Bochs, Flavour, Qemu, in_repository, program};
 
 crate::tests! {
     wakeups:

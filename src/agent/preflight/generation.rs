@@ -170,7 +170,7 @@ mod tests {
     }
 
     /// As perf of Linux 6.12 knows them, in tools/perf/pmu-events/arch/x86, as far as they matter here.
-    const RECORDED: &str = include_str!("../../../tests/fixtures/events.json");
+    const RECORDED: &str = include_str!("../../../tests/suite/fixtures/events.json");
 
     #[test]
     fn events_are_those_of_the_recorded_lists() {

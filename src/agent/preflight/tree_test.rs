@@ -16,9 +16,9 @@ use tempfile::TempDir;
 
 use crate::agent::cpulist;
 
-/// The machine that tests/fixtures/machines knows by this name.
+/// The machine that tests/suite/fixtures/machines knows by this name.
 pub fn machine(name: &str) -> TempDir {
-    let text = of_repository(&format!("tests/fixtures/machines/{name}.tree"));
+    let text = of_repository(&format!("tests/suite/fixtures/machines/{name}.tree"));
     let root = TempDir::new().unwrap();
     let mut lines = text.lines().filter(|line| !line.starts_with('#')).peekable();
     while let Some(line) = lines.next() {

@@ -13,7 +13,7 @@ use crate::bpf::intf::{AVX_TIER_HINTS, AVX_TIER_OBSERVE, AVX_TIER_TRAP, avx_tier
 use crate::sim::machine::hardware::Steady;
 use crate::sim::machine::model::Kind;
 
-#[path = "../../../tests/calls/scenes.rs"]
+#[path = "../../../tests/guest/calls/scenes.rs"]
 mod scenes;
 use scenes::{CPUS, Scene, Stage, Thread};
 

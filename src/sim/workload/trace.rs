@@ -3,7 +3,7 @@
 //!
 //! A thread is known by its address space and its FS base. What it executes, in the kernel too, is
 //! work for so long as it has instructions; wide vectors make it work of their kind. Time in which
-//! it does not run is left out: whatever it waits for is there. tests/vm/oracle/trace.cc says what
+//! it does not run is left out: whatever it waits for is there. tests/rig/oracle/trace.cc says what
 //! stands in a trace.
 
 use std::collections::BTreeMap;

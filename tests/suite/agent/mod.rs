@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The agent, as badly treated as it may be, and on machines as large as they come.
 
-pub mod costs;
-
 use std::io::Write;
 
 use anyhow::{Result, ensure};
@@ -12,7 +10,7 @@ use super::counts::counts_of;
 use super::hiding::lifetime::guest_with_module;
 use super::{scheduler_guest, scheduler_program, script};
 use crate::ensure_eq;
-use crate::vm::{Flavour, Guest, Qemu, in_repository, program};
+use crate::rig::{Flavour, Guest, Qemu, in_repository, program};
 
 crate::tests! {
     agent:
@@ -174,7 +172,7 @@ pub fn killed_at_any_moment(count: usize) -> Result<()> {
 pub fn killed_while_hidden(count: usize) -> Result<()> {
     let guest = guest_with_module()?
         .program(&scheduler_program()?)
-        .program(&program::compile(&in_repository("tests/avx/phases.c"))?)
+        .program(&program::compile(&in_repository("tests/guest/avx/phases.c"))?)
         .limit(300 + 120 * count as u64);
     let body = "
         . /hiding.sh

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{phases_guest, status};
 use crate::ensure_eq;
+use crate::rig::{Bochs, Flavour};
 use crate::suite::counts::counts_of;
 use crate::suite::script;
-use crate::vm::{Bochs, Flavour};
 
 crate::tests! {
     avx:

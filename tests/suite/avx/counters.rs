@@ -6,9 +6,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::fairness::with_fake_counters;
 use crate::ensure_eq;
+use crate::rig::{Flavour, Qemu, in_repository, program};
 use crate::suite::counts::counts_of;
 use crate::suite::{scheduler_guest, script};
-use crate::vm::{Flavour, Qemu, in_repository, program};
 
 crate::tests! {
     avx:
@@ -24,7 +24,7 @@ const EVENTS: &str = "fake_clocks:0,fake_clocks:1,fake_clocks:2,fake_clocks:5";
 fn counters_tell_of_licences_and_are_left_to_others() -> Result<()> {
     let guest = scheduler_guest(Qemu::topology(1, 1, 2), Flavour::Stock)?;
     let outcome = with_fake_counters(guest, Flavour::Stock)?
-        .program(&program::compile(&in_repository("tests/avx/rival.c"))?)
+        .program(&program::compile(&in_repository("tests/guest/avx/rival.c"))?)
         .package("curl")
         .command(&script(&format!(
             "ip link set lo up

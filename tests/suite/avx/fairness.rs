@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{phases_guest, status};
 use crate::ensure_eq;
+use crate::rig::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository, program};
 use crate::suite::counts::counts_of;
 use crate::suite::{scheduler_guest, script};
-use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository, program};
 
 crate::tests! {
     avx:
@@ -22,7 +22,7 @@ const CLOCKS: &str = "fake_clocks:3,fake_clocks:4";
 
 /// Counters that count what the test says.
 pub fn with_fake_counters(guest: Guest, flavour: Flavour) -> Result<Guest> {
-    let sources = in_repository("tests/avx");
+    let sources = in_repository("tests/guest/avx");
     let module = Kernel::get(flavour)?.module(&sources, "counters_module", "fake_clocks")?;
     Ok(guest.file("/fake_clocks.ko", &module))
 }
@@ -91,7 +91,7 @@ fn counters_tell_how_low_clocks_are() -> Result<()> {
     let guest = scheduler_guest(Qemu::cpus(1), Flavour::Stock)?;
     let start = "start_scheduler --force --policy fair --set licence-drop=0.25 --clock-counters";
     let outcome = with_fake_counters(guest, Flavour::Stock)?
-        .program(&program::compile(&in_repository("tests/avx/hinted_loop.c"))?)
+        .program(&program::compile(&in_repository("tests/guest/avx/hinted_loop.c"))?)
         .command(&script(&format!(
             "insmod /fake_clocks.ko cycles=500,0,375,1000
              mkdir /sys/fs/cgroup/loops /sys/fs/cgroup/wide /sys/fs/cgroup/later

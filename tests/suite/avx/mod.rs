@@ -2,7 +2,6 @@
 //! AVX work and AVX cores, by the counts of the emulator.
 
 pub mod books;
-pub mod costs;
 pub mod counters;
 pub mod fairness;
 mod occupancy;
@@ -19,10 +18,10 @@ use serde_json::Value;
 use super::counts::counts_of;
 use super::{scheduler_guest, script};
 use crate::ensure_eq;
-use crate::vm::census::Row;
-use crate::vm::guest::Outcome;
-use crate::vm::process::text_of;
-use crate::vm::{Bochs, Flavour, Guest, census, in_repository, program};
+use crate::rig::census::Row;
+use crate::rig::guest::Outcome;
+use crate::rig::process::text_of;
+use crate::rig::{Bochs, Flavour, Guest, census, in_repository, program};
 
 crate::tests! {
     avx:
@@ -49,7 +48,7 @@ const AVX_CPU: usize = 3;
 /// With what does AVX work, and what counts it.
 pub fn phases_guest(machine: Bochs, flavour: Flavour) -> Result<Guest> {
     Ok(scheduler_guest(machine, flavour)?
-        .program(&program::compile(&in_repository("tests/avx/phases.c"))?))
+        .program(&program::compile(&in_repository("tests/guest/avx/phases.c"))?))
 }
 
 pub const WIDE: [&str; 2] = ["v512_light", "v512_heavy"];
@@ -115,7 +114,7 @@ const MARK: &str = "-Wl,-z,x86-64-v4";
 /// The C library sees no AVX-512 while it starts, unless the program needs it to, or the
 /// operator named it, or the policy is another one; everybody else does.
 fn programs_see_avx512_and_those_that_need_it_start() -> Result<()> {
-    let source = in_repository("tests/avx/sees.c");
+    let source = in_repository("tests/guest/avx/sees.c");
     let mut guest = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?.program(&lazy()?);
     for (name, arguments) in LINKED {
         let program = program::compile_with(arguments, &source)?;
@@ -156,7 +155,7 @@ fn programs_see_avx512_and_those_that_need_it_start() -> Result<()> {
 /// XSAVEC, and so asks CPUID how long an image is when it starts.
 fn lazy() -> Result<PathBuf> {
     let arguments = ["-Wl,-z,lazy", "-Wl,--no-as-needed", "-lm"];
-    program::compile_with(&arguments, &in_repository("tests/avx/lazy.c"))
+    program::compile_with(&arguments, &in_repository("tests/guest/avx/lazy.c"))
 }
 
 const LAZY: &str = "for n in 1 2 3 4 5; do
@@ -169,7 +168,7 @@ fn no_linker_saves_more_than_it_has_room_for() -> Result<()> {
     let desktop = Bochs::cpus(2).without_protection_keys();
     let outcome = scheduler_guest(desktop, Flavour::Patched)?
         .program(&lazy()?)
-        .program(&program::compile_with(&[], &in_repository("tests/avx/sees.c"))?)
+        .program(&program::compile_with(&[], &in_repository("tests/guest/avx/sees.c"))?)
         .command(&script(&format!("start_scheduler\n{LAZY}\nsees\nstop_scheduler")))
         .boot()?;
     ensure_eq!(outcome.stdout(0)?, "constructor=1 main=1 library=1\n");
@@ -206,7 +205,7 @@ fn the_end_of_no_phase_is_missed() -> Result<()> {
 /// phases; unless nobody is to be waited for.
 fn who_looks_late_finds_what_is_hidden() -> Result<()> {
     let outcome = scheduler_guest(Bochs::cpus(2), Flavour::Patched)?
-        .program(&program::compile(&in_repository("tests/avx/looks_later.c"))?)
+        .program(&program::compile(&in_repository("tests/guest/avx/looks_later.c"))?)
         .command(&script(
             "start_scheduler --policy fault-migrate
              looks_later
@@ -273,6 +272,10 @@ fn who_ran_before_the_scheduler_keeps_its_string_functions_on_avx_cores() -> Res
 /// OpenSSL as Debian has it. It avoids AVX-512 on this very CPU model because of what it
 /// does to the clock; the variable gives it the CPU's own feature bits back.
 pub const WITH_AVX512: &str = "export OPENSSL_ia32cap=:0xd39ffffb";
+
+/// The C library's own AVX-512 is switched off.
+pub const SCALAR_LIBRARY: &str =
+    "export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW";
 
 /// The same bytes with and without AVX-512, and with the scheduler.
 const ENCRYPT: &str =
@@ -355,7 +358,7 @@ fn nginx_serves_tls_from_avx_cores() -> Result<()> {
         .package("nginx-light")
         .package("openssl")
         .package("curl")
-        .file("/tmp/nginx.conf", &in_repository("tests/avx/nginx.conf"))
+        .file("/tmp/nginx.conf", &in_repository("tests/guest/avx/nginx.conf"))
         .command(&script(&format!(
             "fetch() {{
                  curl --silent --insecure https://127.0.0.1/bin/busybox | sha256sum >&2
@@ -387,7 +390,7 @@ const SWITCHES: u64 = 1000;
 /// checksum of what it read; what is refused changes nothing.
 fn policies_are_switched_live_and_each_decision_sees_a_whole_one() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
-        .program(&program::compile(&in_repository("tests/avx/switch_policies.c"))?)
+        .program(&program::compile(&in_repository("tests/guest/avx/switch_policies.c"))?)
         .command(&script(&format!(
             "start_scheduler --check-policies --stats 0.5 --set return=syscall
              phases 4 1000000 20 2 & phases=$!

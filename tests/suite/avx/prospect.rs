@@ -4,9 +4,9 @@
 use anyhow::{Context, Result, ensure};
 
 use super::{CPUS, phases_guest, status};
+use crate::rig::guest::Outcome;
+use crate::rig::{Bochs, Flavour, Qemu};
 use crate::suite::{scheduler_guest, script};
-use crate::vm::guest::Outcome;
-use crate::vm::{Bochs, Flavour, Qemu};
 
 crate::tests! {
     avx:

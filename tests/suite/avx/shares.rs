@@ -7,9 +7,9 @@ use serde::Deserialize;
 use super::occupancy::{Looks, looks_at};
 use super::{CPUS, WIDE, phases_guest, status, user_rows, wide_work};
 use crate::ensure_eq;
+use crate::rig::guest::Outcome;
+use crate::rig::{Bochs, Flavour, Guest};
 use crate::suite::script;
-use crate::vm::guest::Outcome;
-use crate::vm::{Bochs, Flavour, Guest};
 
 /// What fraction of the wide instructions is executed on scalar CPUs, of a program that
 /// starts under the scheduler.

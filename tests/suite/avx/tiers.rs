@@ -6,10 +6,10 @@ use anyhow::{Result, ensure};
 use super::fairness::{LICENCES, with_fake_counters};
 use super::{CPUS, phases_guest, user_rows, wide_work};
 use crate::ensure_eq;
+use crate::rig::guest::Outcome;
+use crate::rig::{Bochs, Flavour, Kernel, Qemu, in_repository, program};
 use crate::suite::counts::{Counts, counts_of};
 use crate::suite::{scheduler_guest, script, with_refusals};
-use crate::vm::guest::Outcome;
-use crate::vm::{Bochs, Flavour, Kernel, Qemu, in_repository, program};
 
 crate::tests! {
     avx:
@@ -190,7 +190,7 @@ fn low_clocks_tell_of_avx_work() -> Result<()> {
 /// Between two ticks of 1 ms there are 62,500 instructions, and some thousand looks.
 fn who_says_what_its_work_is_waits_for_no_tick() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2).counted_time(4), Flavour::Stock)?
-        .program(&program::compile(&in_repository("tests/avx/hinted.c"))?)
+        .program(&program::compile(&in_repository("tests/guest/avx/hinted.c"))?)
         .command(&script(
             "start_scheduler --force --set sizing=static --set avx-cpus=1
              chmod o+w /sys/fs/bpf/scx_avxspec_hints
@@ -208,8 +208,8 @@ fn who_says_what_its_work_is_waits_for_no_tick() -> Result<()> {
 /// of nothing else. What a program says is not true of the one that it becomes.
 fn who_says_what_its_work_is_runs_where_it_belongs() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
-        .program(&program::compile(&in_repository("tests/avx/hinted.c"))?)
-        .program(&program::compile(&in_repository("tests/avx/hinted_loop.c"))?)
+        .program(&program::compile(&in_repository("tests/guest/avx/hinted.c"))?)
+        .program(&program::compile(&in_repository("tests/guest/avx/hinted_loop.c"))?)
         .package("curl")
         .command(&script(
             "is_called() { [ $(cat /proc/$2/comm) = $1 ]; }

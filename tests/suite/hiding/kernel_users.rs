@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use super::lifetime::{check_in_exec, guest_with_module};
 use super::registers::seed;
 use super::{forcing_guest, judge, test_program};
+use crate::rig::{Bochs, Flavour, Guest, Kernel, census, in_repository};
 use crate::suite::counts::counts_of;
-use crate::vm::{Bochs, Flavour, Guest, Kernel, census, in_repository};
 
 crate::tests! {
     hiding:
@@ -75,8 +75,8 @@ fn raid6_loses_two_disks_and_no_data() -> Result<()> {
     let outcome = with_modules(forcing_guest(Bochs::cpus(2))?, &modules)?
         .package("mdadm")
         .program(&test_program("vectors")?)
-        .file("/lib.sh", &in_repository("tests/suite/lib.sh"))
-        .file("/raid.sh", &in_repository("tests/hiding/raid.sh"))
+        .file("/lib.sh", &in_repository("tests/guest/lib.sh"))
+        .file("/raid.sh", &in_repository("tests/guest/hiding/raid.sh"))
         .command(&format!("{FORCE} -- sh /raid.sh {}", modules.join(" ")))
         .command("oraclectl report; dmesg")
         .boot()?;

@@ -5,10 +5,10 @@ use anyhow::{Result, ensure};
 
 use super::{forcing_guest, judge, test_program};
 use crate::ensure_eq;
+use crate::rig::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository};
 use crate::suite::counts::counts_of;
 use crate::suite::recovery::{ERROR, STALL, ejector};
 use crate::suite::{scheduler_program, script};
-use crate::vm::{Bochs, Flavour, Guest, Kernel, Qemu, in_repository};
 
 crate::tests! {
     hiding:
@@ -25,7 +25,7 @@ crate::tests! {
 /// A guest with all that these tests need.
 pub fn guest_with_module() -> Result<Guest> {
     let module = Kernel::get(Flavour::Patched)?.module(
-        &in_repository("tests/hiding"),
+        &in_repository("tests/guest/hiding"),
         "module",
         "hiding_test",
     )?;
@@ -33,8 +33,8 @@ pub fn guest_with_module() -> Result<Guest> {
         .program(&test_program("spinners")?)
         .program(&test_program("vectors")?)
         .program(&test_program("execstop")?)
-        .file("/lib.sh", &in_repository("tests/suite/lib.sh"))
-        .file("/hiding.sh", &in_repository("tests/hiding/lib.sh"))
+        .file("/lib.sh", &in_repository("tests/guest/lib.sh"))
+        .file("/hiding.sh", &in_repository("tests/guest/hiding/lib.sh"))
         .file("/hiding_test.ko", &module)
         .limit(600))
 }

@@ -2,7 +2,6 @@
 //! The kernel patch: AVX-512 is hidden and taken back all the time, and nobody
 //! loses a bit, or notices.
 
-pub mod costs;
 pub mod kernel_users;
 pub mod lifetime;
 pub mod registers;
@@ -14,8 +13,8 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 
 use super::counts::Counts;
-use crate::vm::machine::Machine;
-use crate::vm::{Flavour, Guest, bpf, in_repository, program};
+use crate::rig::machine::Machine;
+use crate::rig::{Flavour, Guest, bpf, in_repository, program};
 
 /// A guest of the patched kernel that can do `rig force`.
 fn forcing_guest(machine: impl Into<Machine>) -> Result<Guest> {
@@ -26,12 +25,12 @@ fn forcing_guest(machine: impl Into<Machine>) -> Result<Guest> {
 pub fn with_force(guest: Guest) -> Result<Guest> {
     Ok(guest
         .program_as("rig", &std::env::current_exe()?)
-        .file("/force.o", &bpf::compile(&in_repository("tests/hiding/force.bpf.c"))?))
+        .file("/force.o", &bpf::compile(&in_repository("tests/guest/hiding/force.bpf.c"))?))
 }
 
 /// The program of ours with this name, compiled.
 pub fn test_program(name: &str) -> Result<PathBuf> {
-    program::compile(&in_repository(&format!("tests/hiding/{name}.c")))
+    program::compile(&in_repository(&format!("tests/guest/hiding/{name}.c")))
 }
 
 /// Each of these was counted, and each of those was not.

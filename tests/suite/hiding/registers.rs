@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 
 use super::{forcing_guest, judge, test_program};
 use crate::ensure_eq;
+use crate::rig::{Bochs, in_repository, program};
 use crate::suite::counts::{Counts, counts_of};
-use crate::vm::{Bochs, in_repository, program};
 
 crate::tests! {
     hiding:
@@ -110,7 +110,7 @@ fn forced_with(knobs: &str, mode: Mode, name: &str, arguments: &str) -> Result<C
     let rounds: u64 = arguments.split(' ').next().map_or(Ok(0), str::parse)?;
     let limit_s = 200 + rounds / 10;
     let program = match name {
-        "compat" => program::compile_compat(&in_repository("tests/hiding/compat.c"))?,
+        "compat" => program::compile_compat(&in_repository("tests/guest/hiding/compat.c"))?,
         _ => test_program(name)?,
     };
     let outcome = forcing_guest(Bochs::cpus(2))?

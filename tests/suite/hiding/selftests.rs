@@ -12,13 +12,13 @@ use anyhow::{Context, Result, ensure};
 
 use super::{forcing_guest, judge};
 use crate::ensure_eq;
+use crate::rig::cache::files_below;
+use crate::rig::console::trouble_in;
+use crate::rig::guest::Outcome;
+use crate::rig::kernel::Variant;
+use crate::rig::{Bochs, Guest, Kernel, bpf, in_repository};
 use crate::suite::Test;
 use crate::suite::counts::counts_of;
-use crate::vm::cache::files_below;
-use crate::vm::console::trouble_in;
-use crate::vm::guest::Outcome;
-use crate::vm::kernel::Variant;
-use crate::vm::{Bochs, Guest, Kernel, bpf, in_repository};
 
 crate::tests! {
     hiding:
@@ -88,7 +88,7 @@ const X86_LONG: [&str; 1] = ["syscall_numbering_64"];
 
 /// Those of tools/testing/selftests/sched_ext that `make test` has time for.
 /// All but `example` bring schedulers of their own, so what hides from their
-/// tasks is a program beside these (`tests/hiding/beside.bpf.c`).
+/// tasks is a program beside these (`tests/guest/hiding/beside.bpf.c`).
 const SCHED_EXT: [&str; 6] =
     ["dsp_local_on", "enq_last_no_enq_fails", "example", "maximal", "minimal", "prog_run"];
 
@@ -198,7 +198,7 @@ fn of_sched_ext_named(names: &[&str]) -> Result<usize> {
     ensure_of_this_kernel()?;
     let guest = forcing_guest(Bochs::cpus(2))?
         .program(&Kernel::selftests()?.join("sched_ext/runner"))
-        .file("/beside.o", &bpf::compile(&in_repository("tests/hiding/beside.bpf.c"))?);
+        .file("/beside.o", &bpf::compile(&in_repository("tests/guest/hiding/beside.bpf.c"))?);
     // The runner runs all tests that have the word in their name. Itself it
     // sleeps most of the time; others give the schedulers something to do.
     let each = format!(

@@ -3,8 +3,8 @@
 
 use anyhow::{Result, ensure};
 
-use crate::vm::series::patches_in;
-use crate::vm::{Kernel, all_series, in_repository};
+use crate::rig::series::patches_in;
+use crate::rig::{Kernel, all_series, in_repository};
 
 crate::tests! {
     hiding:
