@@ -5,7 +5,7 @@
 //! CPUs. It is built from Debian's source package, with the patches of
 //! `tests/rig/bochs` for what it lacks and the instrumentation library
 //! of `tests/rig/oracle` inside. Its build directory is kept, so that a changed
-//! oracle costs seconds; a changed patch begins another one.
+//! oracle costs seconds; a changed patch, or a changed header that Bochs includes, begins another.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,9 @@ const SOURCE: &str = "bochs_3.0+dfsg.orig.tar.xz";
 const SOURCE_SHA256: &str = "78f6c73d4a6472d5130a87ab9dc306d02c7c71ed8e25b3a8ef642e2a7acd282b";
 const PATCHES: &str = "tests/rig/bochs";
 const ORACLE: &str = "tests/rig/oracle";
-/// Bochs takes it over when it is configured.
-const ORACLE_MAKEFILE: &str = "tests/rig/oracle/Makefile.in";
+/// Bochs takes the first over when it is configured, and all of it includes the second, which its
+/// make does not know.
+const MADE_ANEW_FOR: [&str; 2] = ["tests/rig/oracle/Makefile.in", "tests/rig/oracle/instrument.h"];
 const ORACLE_IN_BOCHS: &str = "instrument/oracle";
 /// VMX of the second generation, with EPT, is what KVM wants; it costs a guest
 /// that has no use for it nothing that could be measured.
@@ -256,9 +257,9 @@ fn ground() -> Result<Key> {
     let key = Key::new()
         .text_part(SOURCE, SOURCE_SHA256)
         .text_part("configure", &CONFIGURE.join(" "))
-        .text_part("compiler", &version_of("g++")?)
-        .file_part(&in_repository(ORACLE_MAKEFILE))?;
-    patches()?.iter().try_fold(key, |key, patch| key.file_part(patch))
+        .text_part("compiler", &version_of("g++")?);
+    let files = MADE_ANEW_FOR.iter().map(|path| in_repository(path)).chain(patches()?);
+    files.into_iter().try_fold(key, |key, file| key.file_part(&file))
 }
 
 fn patches() -> Result<Vec<PathBuf>> {
