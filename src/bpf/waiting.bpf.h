@@ -268,24 +268,24 @@ static bool waits_elsewhere(u64 id)
 }
 
 /*
- * The time until what is due in @due_in in the queue @there is due for a CPU of the queue @here,
+ * The time until what is due in @due in the queue @there is due for a CPU of the queue @here,
  * which is at another cache: now at the latest where more compete for a CPU there, and otherwise
  * when it has been due for long. Global, for the verifier.
  */
-__noinline s64 due_elsewhere(u64 here, u64 there, s64 due_in)
+__noinline s64 due_elsewhere(u64 here, u64 there, s64 due)
 {
 	const struct queue_ctx *from = lookup_queue(there), *to = lookup_queue(here);
 	const struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(there);
 	const struct avx_policy *policy = current_policy();
 	struct avx_load crowded, other;
 
-	if (!from || !to || !p || !policy || !is_somebody(due_in))
-		return due_in;
+	if (!from || !to || !p || !policy || !is_somebody(due))
+		return due;
 	crowded = load_of(from);
 	other = load_of(to);
 	if (kind_of(there) == QUEUE_SHARED && evens_out(&crowded, &other, p->scx.weight))
-		return due_in < 0 ? due_in : 0;
-	return yielding(due_in, policy->steal_ns);
+		return due < 0 ? due : 0;
+	return yielding(due, policy->steal_ns);
 }
 
 /* Whether what waits at another cache comes before what waits here: most often nobody does. */

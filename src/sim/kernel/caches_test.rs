@@ -3,10 +3,9 @@
 
 use super::Task;
 use super::engine::Engine;
-use super::engine_test::{busy, confine, machine_of};
+use super::engine_test::{busy, confine, machine_of, shares_of};
 use crate::bpf::intf::AVX_TIER_OBSERVE;
 use crate::sim::machine::hardware::Steady;
-use crate::sim::machine::model::Kind;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -23,23 +22,12 @@ fn begun_at_one_cache(nr_caches: u32, weights: &[u32]) -> (Engine<Steady>, Vec<T
     (engine, tasks)
 }
 
-/// Of a CPU, in the next four seconds.
-fn shares(engine: &mut Engine<Steady>, tasks: &[Task]) -> Vec<f64> {
-    let done = |engine: &Engine<Steady>| -> Vec<f64> {
-        tasks.iter().map(|task| engine.work_done(*task, Kind::Scalar)).collect()
-    };
-    let before = done(engine);
-    engine.run_for(4 * SECOND).unwrap();
-    let pairs = before.iter().zip(done(engine));
-    pairs.map(|(before, after)| (after - before) / (4 * SECOND) as f64).collect()
-}
-
 #[test]
 fn no_cache_is_slower_than_another() {
     for (nr_caches, nr_tasks) in [(2, 6), (3, 10), (4, 12), (8, 24)] {
         let (mut engine, tasks) = begun_at_one_cache(nr_caches, &vec![100; nr_tasks]);
         let fair = f64::from(2 * nr_caches) / nr_tasks as f64;
-        let shares = shares(&mut engine, &tasks);
+        let shares = shares_of(&mut engine, &tasks, 4 * SECOND);
         let is_fair = |share: &f64| (share / fair - 1.0).abs() < 0.1;
         assert!(shares.iter().all(is_fair), "{shares:?} of {fair}");
     }
@@ -49,7 +37,7 @@ fn no_cache_is_slower_than_another() {
 #[test]
 fn caches_are_evened_out_by_weight() {
     let (mut engine, tasks) = begun_at_one_cache(2, &[300, 300, 100, 100, 100, 100, 100, 100]);
-    let shares = shares(&mut engine, &tasks);
+    let shares = shares_of(&mut engine, &tasks, 4 * SECOND);
     for (share, fair) in shares.iter().zip([1.0, 1.0, 1.0 / 3.0]) {
         assert!((share / fair - 1.0).abs() < 0.15, "{shares:?}");
     }

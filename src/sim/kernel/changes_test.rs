@@ -2,7 +2,7 @@
 //! What comes from outside while programs run, and what the scheduler makes of it.
 
 use super::engine::Engine;
-use super::engine_test::{forever, in_force, machine, mask};
+use super::engine_test::{forever, in_force, machine, mask, shares_of};
 use super::program::{Program, Step};
 use super::{MASK_WORDS, Task};
 use crate::bpf::intf::{AVX_TIER_OBSERVE, AVX_TIER_TRAP};
@@ -52,19 +52,6 @@ impl Program for Sleeper {
 
 fn busy(engine: &mut Engine<Steady>, nr: usize) -> Vec<Task> {
     (0..nr).map(|_| engine.spawn(Box::new(Busy(Kind::Scalar)), 100)).collect()
-}
-
-fn done(engine: &Engine<Steady>, tasks: &[Task]) -> Vec<f64> {
-    tasks.iter().map(|task| engine.work_done(*task, Kind::Scalar)).collect()
-}
-
-/// What each has done of the time, which all share.
-fn shares_of(engine: &mut Engine<Steady>, tasks: &[Task], ns: u64) -> Vec<f64> {
-    let before = done(engine, tasks);
-    engine.run_for(ns).unwrap();
-    engine.kernel().audit().unwrap();
-    let after = done(engine, tasks);
-    before.iter().zip(after).map(|(before, after)| (after - before) / ns as f64).collect()
 }
 
 fn only(cpu: u32) -> [u64; MASK_WORDS] {

@@ -155,6 +155,20 @@ pub fn confine(engine: &mut Engine<Steady>, tasks: &[Task], cpus: u64) {
     tasks.iter().for_each(|task| engine.kernel_mut().allow(*task, &mask(cpus), false));
 }
 
+/// What each has done so far.
+fn done(engine: &Engine<Steady>, tasks: &[Task]) -> Vec<f64> {
+    tasks.iter().map(|task| engine.work_done(*task, Kind::Scalar)).collect()
+}
+
+/// What each does of the time from now on.
+pub fn shares_of(engine: &mut Engine<Steady>, tasks: &[Task], ns: u64) -> Vec<f64> {
+    let before = done(engine, tasks);
+    engine.run_for(ns).unwrap();
+    engine.kernel().audit().unwrap();
+    let after = done(engine, tasks);
+    before.iter().zip(after).map(|(before, after)| (after - before) / ns as f64).collect()
+}
+
 /// How long one of them waits at most, in the next so many milliseconds.
 fn longest_wait_of(engine: &mut Engine<Steady>, tasks: &[Task], ms: u64) -> u64 {
     let mut longest = 0;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::engine::{COSTS, Engine};
-use super::engine_test::{busy, confine, forever, machine_of_class, mask};
+use super::engine_test::{busy, confine, forever, machine_of_class, mask, shares_of};
 use super::program::{Program, Step};
 use super::{Class, Task};
 use crate::bpf::intf::AVX_TIER_OBSERVE;
@@ -32,16 +32,6 @@ fn machine(nr_cpus: u32) -> Engine<Steady> {
 fn run(engine: &mut Engine<Steady>, ns: u64) {
     engine.run_for(ns).unwrap();
     engine.kernel().audit().unwrap();
-}
-
-/// What each does of the time from now on.
-fn shares(engine: &mut Engine<Steady>, tasks: &[Task], ns: u64) -> Vec<f64> {
-    let done = |engine: &Engine<Steady>| -> Vec<f64> {
-        tasks.iter().map(|task| engine.work_done(*task, Kind::Scalar)).collect()
-    };
-    let before = done(engine);
-    run(engine, ns);
-    before.iter().zip(done(engine)).map(|(before, after)| (after - before) / ns as f64).collect()
 }
 
 fn are_near(shares: &[f64], expected: &[f64], tolerance: f64) {
@@ -105,7 +95,7 @@ fn shares_follow_weights() {
             .collect();
         run(&mut engine, SECOND);
         for tasks in groups {
-            are_near(&shares(&mut engine, &tasks, 3 * SECOND), &expected, 0.02);
+            are_near(&shares_of(&mut engine, &tasks, 3 * SECOND), &expected, 0.02);
         }
     }
 }
@@ -115,7 +105,7 @@ fn as_many_as_there_are_for_each_cpu_share_all_of_them() {
     let mut engine = machine(4);
     let tasks: Vec<Task> = (0..8).map(|_| engine.spawn(busy(), NICE_0)).collect();
     run(&mut engine, SECOND);
-    are_near(&shares(&mut engine, &tasks, 3 * SECOND), &[0.5; 8], 0.02);
+    are_near(&shares_of(&mut engine, &tasks, 3 * SECOND), &[0.5; 8], 0.02);
 }
 
 /// By deadlines alone it would have ten slices in a row, and then each of the others would have one.
@@ -128,7 +118,7 @@ fn a_task_that_weighs_as_much_as_ten_takes_turns_with_each_of_them() {
     let heavy = engine.spawn(busy(), 10 * NICE_0);
     run(&mut engine, SECOND);
     for _ in 0..200 {
-        let share = shares(&mut engine, &[heavy], 6 * MS)[0];
+        let share = shares_of(&mut engine, &[heavy], 6 * MS)[0];
         assert!((0.3..0.7).contains(&share), "{share}");
     }
 }
@@ -144,7 +134,7 @@ fn another_weight_counts_at_once() {
         }
         let sum: u32 = weights.iter().sum();
         let expected = weights.map(|weight| f64::from(weight) / f64::from(sum));
-        are_near(&shares(&mut engine, &tasks, SECOND), &expected, 0.02);
+        are_near(&shares_of(&mut engine, &tasks, SECOND), &expected, 0.02);
     }
 }
 
@@ -187,7 +177,7 @@ fn sleep_is_no_reason_to_be_owed_much() {
     let sleeper =
         engine.spawn(forever(&[Step::Sleep(SECOND), Step::Work(Kind::Scalar, 1e9)]), NICE_0);
     run(&mut engine, SECOND);
-    let shares = shares(&mut engine, &[sleeper, other], 100 * MS);
+    let shares = shares_of(&mut engine, &[sleeper, other], 100 * MS);
     let ahead = (shares[0] - shares[1]) * (100 * MS) as f64;
     assert!(ahead.abs() < (3 * SLICE_NS + COSTS.tick_every) as f64, "{ahead}");
 }
@@ -200,7 +190,7 @@ fn short_sleeps_are_no_way_to_get_more() {
     let work = Step::Work(Kind::Scalar, (10 * MS) as f64);
     let sleeper = engine.spawn(forever(&[work, Step::Sleep(10 * US)]), NICE_0);
     run(&mut engine, SECOND);
-    are_near(&shares(&mut engine, &[sleeper, other], 3 * SECOND), &[0.5, 0.5], 0.03);
+    are_near(&shares_of(&mut engine, &[sleeper, other], 3 * SECOND), &[0.5, 0.5], 0.03);
 }
 
 #[test]
@@ -209,10 +199,10 @@ fn a_task_that_yields_lets_others_run() {
     let steps = [Step::Work(Kind::Scalar, (100 * US) as f64), Step::Yield];
     let polite = engine.spawn(forever(&steps), NICE_0);
     run(&mut engine, SECOND);
-    are_near(&shares(&mut engine, &[polite], SECOND), &[1.0], 0.02);
+    are_near(&shares_of(&mut engine, &[polite], SECOND), &[1.0], 0.02);
     let other = engine.spawn(busy(), NICE_0);
     run(&mut engine, SECOND);
-    let shares = shares(&mut engine, &[polite, other], SECOND);
+    let shares = shares_of(&mut engine, &[polite, other], SECOND);
     assert!(shares[0] > 0.02 && shares[1] > 3.0 * shares[0], "{shares:?}");
 }
 
@@ -254,10 +244,10 @@ fn load_is_shared_by_all_that_may_have_it() {
     let tasks: Vec<Task> = (0..8).map(|_| engine.spawn(busy(), NICE_0)).collect();
     confine(&mut engine, &tasks, 1);
     run(&mut engine, SECOND);
-    are_near(&shares(&mut engine, &tasks, SECOND), &[0.125; 8], 0.03);
+    are_near(&shares_of(&mut engine, &tasks, SECOND), &[0.125; 8], 0.03);
     confine(&mut engine, &tasks, 0b1111);
     run(&mut engine, 10 * SECOND);
-    are_near(&shares(&mut engine, &tasks, SECOND), &[0.5; 8], 0.02);
+    are_near(&shares_of(&mut engine, &tasks, SECOND), &[0.5; 8], 0.02);
 }
 
 /// What is heavy is not all on one CPU, and what is light not on another one.
@@ -272,7 +262,7 @@ fn load_is_balanced_by_weight() {
     confine(&mut engine, &heavy, 3);
     confine(&mut engine, &light, 3);
     run(&mut engine, SECOND);
-    let shares = shares(&mut engine, &heavy, 3 * SECOND);
+    let shares = shares_of(&mut engine, &heavy, 3 * SECOND);
     assert!(shares.iter().all(|share| *share > 0.8), "{shares:?}");
 }
 
@@ -296,11 +286,11 @@ fn cpus_may_be_taken_and_come_and_go() {
     engine.take_cpu(1, 10 * SECOND);
     engine.set_online(2, false);
     run(&mut engine, SECOND);
-    let left = shares(&mut engine, &tasks, SECOND);
+    let left = shares_of(&mut engine, &tasks, SECOND);
     are_near(&[left.iter().sum()], &[1.0], 0.02);
     engine.set_online(2, true);
     run(&mut engine, SECOND);
-    let left = shares(&mut engine, &tasks, SECOND);
+    let left = shares_of(&mut engine, &tasks, SECOND);
     are_near(&[left.iter().sum()], &[2.0], 0.02);
 }
 

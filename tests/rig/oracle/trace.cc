@@ -103,11 +103,6 @@ static Bit64u fs_base(unsigned cpu)
 	return BX_CPU(cpu)->sregs[BX_SEG_REG_FS].cache.u.segment.base;
 }
 
-static Bit64u retired(unsigned cpu)
-{
-	return oracle_retired_total(cpu);
-}
-
 static void end_run(unsigned cpu)
 {
 	struct run *r = &runs[cpu];
@@ -137,7 +132,7 @@ static void begin_run(unsigned cpu, unsigned cpl, enum run_class rank, const bxI
 	r->cpl = cpl;
 	r->rank = rank;
 	r->start = oracle_now(cpu);
-	r->start_at = retired(cpu);
+	r->start_at = oracle_retired_total(cpu);
 	r->fs = fs_base(cpu);
 	/* The instruction has retired: RIP is behind it. */
 	r->rip = BX_CPU(cpu)->prev_rip - i->ilen();
@@ -148,7 +143,7 @@ static void begin_line(unsigned cpu, unsigned cpl, const char *event)
 {
 	end_run(cpu);
 	fprintf(file, FMT_LL "u %u %u %s at=" FMT_LL "u", oracle_now(cpu), cpu, cpl, event,
-		retired(cpu));
+		oracle_retired_total(cpu));
 }
 
 static unsigned current_cpl(unsigned cpu)
@@ -202,7 +197,7 @@ void trace_vector(unsigned cpu, unsigned cpl, unsigned event, const bxInstructio
 {
 	struct run *r = &runs[cpu];
 	enum run_class rank = class_of(event);
-	Bit64u at = retired(cpu);
+	Bit64u at = oracle_retired_total(cpu);
 
 	if (r->open && (rank > r->rank || cpl != r->cpl || at - r->end_at >= ORACLE_RUN_GAP))
 		end_run(cpu);
@@ -273,5 +268,5 @@ void trace_mark(unsigned cpu, Bit64u value)
 	if (!trace_on)
 		return;
 	fprintf(file, FMT_LL "u %u %u mark at=" FMT_LL "u value=" FMT_LL "u\n", oracle_now(cpu),
-		cpu, current_cpl(cpu), retired(cpu), value);
+		cpu, current_cpl(cpu), oracle_retired_total(cpu), value);
 }
