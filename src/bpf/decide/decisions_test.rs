@@ -126,22 +126,26 @@ proptest! {
 
     #[test]
     fn who_comes_waits_for_no_lighter_one(
-        now in SLICE_MAX..1 << 62, ran in 1..SLICE_MAX,
+        now in 1 << 61..1u64 << 62, ran in 1..SLICE_MAX,
         weight in NORMAL + 1..=10_000, lighter in 1..=NORMAL,
     ) {
-        let runs = avx_runner { since: now - ran, due_at: now - ran, weight: lighter };
+        let due_at = now - vtime_cost(ran, lighter);
+        let runs = avx_runner { since: now - ran, due_at, weight: lighter };
         prop_assert!(makes_room(&runs, now, now - 1, weight));
     }
 
     #[test]
     fn nobody_is_interrupted_before_a_request_is_over_by_who_weighs_no_more(
-        now in SLICE_MAX..1 << 62, ran in 0..SLICE_MAX, credit in 1..SLICE_MAX,
+        now in 1 << 61..1u64 << 62, ran in 0..SLICE_MAX, credit in 1..SLICE_MAX,
+        owed in -(SLICE_MAX as i64)..SLICE_MAX as i64,
         weight in 1u64..=10_000, lighter in 1u64..=10_000,
     ) {
-        let runs = avx_runner { since: now - ran, due_at: now - ran, weight };
-        let is_over = ran >= u64::from(AVX_REQUEST_NS);
+        let due_again = now.wrapping_add_signed(-owed);
+        let runs = avx_runner { since: now - ran, due_at: due_again - vtime_cost(ran, weight), weight };
+        // Who has had more than it is owed is interrupted by anybody who is due before.
+        let is_over = ran >= u64::from(AVX_REQUEST_NS) || owed < 0;
         for other in [weight, lighter.min(weight)] {
-            prop_assert_eq!(makes_room(&runs, now, now - ran - credit, other), is_over);
+            prop_assert_eq!(makes_room(&runs, now, due_again - credit, other), is_over);
         }
     }
 
