@@ -18,10 +18,10 @@ crate::tests! {
     bad_input:
     unknown_flags_are_refused_by_name(1),
     who_cannot_be_told_is_refused_all_the_same(1),
-    who_waits_for_a_scheduler_ends_when_told_to(5),
+    who_waits_for_a_scheduler_ends_when_told_to(2),
     help_and_version_need_nothing(1),
-    a_place_where_it_cannot_run_is_refused_in_one_sentence(60),
-    a_missing_build_tool_is_named_with_its_package(10),
+    a_place_where_it_cannot_run_is_refused_in_one_sentence(14),
+    a_missing_build_tool_is_named_with_its_package(2),
 }
 
 fn unknown_flags_are_refused_by_name() -> Result<()> {

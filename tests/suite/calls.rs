@@ -15,8 +15,8 @@ use scenes::{CPUS, Scene, Stage, Thread};
 
 crate::tests! {
     calls:
-    the_kernel_calls_what_its_model_calls(240),
-    the_kernel_that_hides_calls_what_its_model_calls(240),
+    the_kernel_calls_what_its_model_calls(30),
+    the_kernel_that_hides_calls_what_its_model_calls(40),
     few_interruptions_are_told_from_other_calls(1),
 }
 

@@ -12,7 +12,7 @@ use crate::rig::{Flavour, Qemu, in_repository, program};
 
 crate::tests! {
     crowd:
-    five_hundred_on_sixteen_cpus_are_where_they_may_be(240),
+    five_hundred_on_sixteen_cpus_are_where_they_may_be(54),
 }
 
 fn five_hundred_on_sixteen_cpus_are_where_they_may_be() -> Result<()> {

@@ -7,7 +7,7 @@ use crate::rig::{Bochs, Flavour, Guest, Kernel, in_repository, program};
 
 crate::tests! {
     emulator:
-    cpuid_faults_for_the_task_that_asks(40),
+    cpuid_faults_for_the_task_that_asks(10),
 }
 
 fn cpuid_faults_for_the_task_that_asks() -> Result<()> {

@@ -13,8 +13,8 @@ use crate::rig::{Bochs, Flavour, Qemu, in_repository, program};
 
 crate::tests! {
     events:
-    they_are_what_the_program_did_and_the_kernel_saw(120),
-    they_go_on_when_a_cpu_goes_and_comes(60),
+    they_are_what_the_program_did_and_the_kernel_saw(43),
+    they_go_on_when_a_cpu_goes_and_comes(18),
 }
 
 /// One of each line.

@@ -25,15 +25,23 @@ crate::tests! {
     an_artefact_appears_whole_or_not_at_all(1),
     two_builds_of_one_artefact_are_one(1),
     a_key_tells_contents_and_names_apart(1),
-    a_series_writes_only_what_differs(2),
-    a_series_that_does_not_apply_changes_nothing(2),
+    a_series_writes_only_what_differs(1),
+    a_series_that_does_not_apply_changes_nothing(1),
     an_interrupted_build_leaves_no_object_behind(1),
     trouble_is_told_from_chatter(1),
     each_known_bug_can_still_be_seeded(1),
     lists_of_other_programs_are_read_right(1),
     each_line_of_code_that_a_series_adds_is_counted_once(1),
-    what_others_take_of_a_cpu_is_not_a_childs_own_time(10),
-    who_stops_reading_is_told_of_no_failure(5),
+    what_others_take_of_a_cpu_is_not_a_childs_own_time(1),
+    who_stops_reading_is_told_of_no_failure(1),
+    budgets_leave_half_an_hour_room_for_the_rest(1),
+}
+
+/// Of the half hour that `make test` may take on two CPUs, `make check` has two minutes.
+fn budgets_leave_half_an_hour_room_for_the_rest() -> Result<()> {
+    let sum: u64 = super::all_tests().map(|test| test.budget_s).sum();
+    ensure!(sum <= 2 * 28 * 60, "the tests may take {sum} s of two CPUs");
+    Ok(())
 }
 
 fn each_known_bug_can_still_be_seeded() -> Result<()> {

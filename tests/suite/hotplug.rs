@@ -9,8 +9,8 @@ use crate::rig::{Flavour, Qemu};
 
 crate::tests! {
     hotplug:
-    the_scheduler_restarts_by_itself_and_nothing_stalls(90),
-    several_cpus_may_go_while_it_restarts(180),
+    the_scheduler_restarts_by_itself_and_nothing_stalls(75),
+    several_cpus_may_go_while_it_restarts(86),
 }
 
 fn the_scheduler_restarts_by_itself_and_nothing_stalls() -> Result<()> {

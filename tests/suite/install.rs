@@ -16,8 +16,8 @@ use crate::rig::process::{output_of, text_of};
 
 crate::tests! {
     install:
-    make_install_puts_files_where_they_belong_and_uninstall_leaves_none(10),
-    make_deb_builds_a_package_that_is_complete(240),
+    make_install_puts_files_where_they_belong_and_uninstall_leaves_none(1),
+    make_deb_builds_a_package_that_is_complete(48),
 }
 
 /// Below PREFIX, beside the manual pages of commands and the patches of the kernel.

@@ -14,17 +14,17 @@ use crate::rig::{Bochs, Flavour, Guest, Qemu, qemu};
 
 crate::tests! {
     machines:
-    qemu_runs_commands_and_brings_back_what_they_left(40),
-    qemu_has_the_topology_ordered(40),
-    bochs_has_the_topology_ordered(60),
-    bochs_has_avx512_vmx_and_a_sane_clock(90),
-    a_hanging_guest_fails_within_its_limit(40),
-    a_panicking_guest_fails_and_shows_why(40),
-    an_oopsing_guest_fails_and_shows_why(40),
-    a_warning_guest_fails_and_shows_why(40),
-    an_impossible_machine_is_refused_with_a_reason(5),
-    a_killed_rig_leaves_no_guest(40),
-    kvm_is_used_only_where_it_works(30),
+    qemu_runs_commands_and_brings_back_what_they_left(6),
+    qemu_has_the_topology_ordered(4),
+    bochs_has_the_topology_ordered(12),
+    bochs_has_avx512_vmx_and_a_sane_clock(2),
+    a_hanging_guest_fails_within_its_limit(16),
+    a_panicking_guest_fails_and_shows_why(6),
+    an_oopsing_guest_fails_and_shows_why(5),
+    a_warning_guest_fails_and_shows_why(5),
+    an_impossible_machine_is_refused_with_a_reason(1),
+    a_killed_rig_leaves_no_guest(5),
+    kvm_is_used_only_where_it_works(3),
 }
 
 fn qemu_runs_commands_and_brings_back_what_they_left() -> Result<()> {

@@ -10,7 +10,7 @@ use crate::rig::{Flavour, Qemu, in_repository};
 
 crate::tests! {
     metrics:
-    prometheus_scrapes_the_agent_and_finds_nothing_wrong(120),
+    prometheus_scrapes_the_agent_and_finds_nothing_wrong(30),
 }
 
 /// A CPU goes meanwhile, so that the scheduler is loaded anew: what is counted goes on.

@@ -9,9 +9,9 @@ use crate::rig::{Bochs, Flavour, Guest, Kernel, census, in_repository, program};
 
 crate::tests! {
     oracle:
-    counts_known_programs_exactly_on_one_cpu(120),
-    counts_known_programs_exactly_on_two_cpus(150),
-    reports_traces_and_classifies(120),
+    counts_known_programs_exactly_on_one_cpu(8),
+    counts_known_programs_exactly_on_two_cpus(4),
+    reports_traces_and_classifies(9),
 }
 
 fn counts_known_programs_exactly_on_one_cpu() -> Result<()> {

@@ -11,8 +11,8 @@ use crate::rig::{Flavour, Qemu, in_repository, program};
 
 crate::tests! {
     policy:
-    is_used_undone_tried_out_and_confirmed_while_the_scheduler_runs(150),
-    the_control_socket_is_for_one_agent_and_for_whom_it_lets_in(110),
+    is_used_undone_tried_out_and_confirmed_while_the_scheduler_runs(92),
+    the_control_socket_is_for_one_agent_and_for_whom_it_lets_in(18),
 }
 
 /// What both scripts begin with.

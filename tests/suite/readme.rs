@@ -15,11 +15,11 @@ use crate::rig::slots;
 crate::tests! {
     readme:
     every_command_is_run_by_a_test(1),
-    make_run_compares_a_load_without_and_with_avx_cores(300),
-    cargo_rig_boot_runs_a_command(60),
-    make_bench_writes_results(60),
-    the_references_are_what_is_printed(5),
-    whoever_changes_something_is_shown_what_there_is(30),
+    make_run_compares_a_load_without_and_with_avx_cores(208),
+    cargo_rig_boot_runs_a_command(40),
+    make_bench_writes_results(6),
+    the_references_are_what_is_printed(1),
+    whoever_changes_something_is_shown_what_there_is(2),
 }
 
 const MAKE_RUN: &str = "readme::make_run_compares_a_load_without_and_with_avx_cores";

@@ -13,13 +13,13 @@ use crate::rig::{Flavour, Qemu, bpf, in_repository};
 
 crate::tests! {
     recovery:
-    a_stalled_task_ejects_the_scheduler_and_everything_runs_on(120),
-    a_killed_scheduler_leaves_everything_running(60),
-    an_error_ejects_the_scheduler_and_everything_runs_on(90),
-    the_administrator_can_eject_the_scheduler(60),
-    who_a_realtime_task_preempts_goes_on_elsewhere(60),
-    who_a_realtime_task_wakes_does_not_wait_behind_it(60),
-    realtime_tasks_that_come_and_go_keep_nobody_waiting(60),
+    a_stalled_task_ejects_the_scheduler_and_everything_runs_on(40),
+    a_killed_scheduler_leaves_everything_running(7),
+    an_error_ejects_the_scheduler_and_everything_runs_on(36),
+    the_administrator_can_eject_the_scheduler(9),
+    who_a_realtime_task_preempts_goes_on_elsewhere(8),
+    who_a_realtime_task_wakes_does_not_wait_behind_it(20),
+    realtime_tasks_that_come_and_go_keep_nobody_waiting(34),
 }
 
 /// What the kernel says when it ejects a scheduler for an error.

@@ -16,19 +16,19 @@ pub const CHECK: &str = "scheduler::check_tells_without_rights_and_changes_nothi
 
 crate::tests! {
     scheduler:
-    loads_and_passes_the_verifier_on_the_stock_kernel_in_qemu(60),
-    loads_and_passes_the_verifier_on_the_patched_kernel_in_qemu(60),
-    loads_and_passes_the_verifier_on_the_patched_kernel_in_bochs(120),
-    check_tells_without_rights_and_changes_nothing(60),
-    loads_in_each_tier_where_there_are_caches_and_siblings(90),
-    loads_in_the_tier_trap_where_there_are_siblings(180),
-    reports_statistics_to_itself_and_to_a_monitor(60),
-    shares_follow_weights(90),
-    no_cpu_idles_beside_waiting_work(90),
-    who_shares_a_core_goes_to_one_that_idles(90),
-    no_cache_is_slower_than_another(90),
-    a_pinned_task_gets_its_share_of_a_crowded_cpu(90),
-    says_whose_weights_it_does_not_regard(60),
+    loads_and_passes_the_verifier_on_the_stock_kernel_in_qemu(8),
+    loads_and_passes_the_verifier_on_the_patched_kernel_in_qemu(8),
+    loads_and_passes_the_verifier_on_the_patched_kernel_in_bochs(38),
+    check_tells_without_rights_and_changes_nothing(5),
+    loads_in_each_tier_where_there_are_caches_and_siblings(14),
+    loads_in_the_tier_trap_where_there_are_siblings(40),
+    reports_statistics_to_itself_and_to_a_monitor(16),
+    shares_follow_weights(12),
+    no_cpu_idles_beside_waiting_work(14),
+    who_shares_a_core_goes_to_one_that_idles(14),
+    no_cache_is_slower_than_another(16),
+    a_pinned_task_gets_its_share_of_a_crowded_cpu(12),
+    says_whose_weights_it_does_not_regard(22),
 }
 
 fn loads_and_passes_the_verifier_on_the_stock_kernel_in_qemu() -> Result<()> {

@@ -10,7 +10,7 @@ use crate::suite::recovery::ERROR;
 
 crate::tests! {
     service:
-    systemd_starts_it_again_whatever_befalls_it(240),
+    systemd_starts_it_again_whatever_befalls_it(107),
 }
 
 /// A guest in which systemd can be started, as in a container: in namespaces of its own. What it

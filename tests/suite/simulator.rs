@@ -16,12 +16,12 @@ use crate::rig::{Bochs, Flavour, in_repository};
 
 crate::tests! {
     simulator:
-    the_same_seed_gives_the_same_bytes(10),
-    a_workload_of_ones_own_runs_or_is_refused_in_a_sentence(5),
-    a_sweep_tries_other_parameters_and_policies(30),
-    what_a_program_did_is_read_from_its_trace(40),
+    the_same_seed_gives_the_same_bytes(3),
+    a_workload_of_ones_own_runs_or_is_refused_in_a_sentence(1),
+    a_sweep_tries_other_parameters_and_policies(4),
+    what_a_program_did_is_read_from_its_trace(9),
     small_differences_are_no_differences(1),
-    its_documentation_shows_what_it_prints(25),
+    its_documentation_shows_what_it_prints(30),
 }
 
 fn sim(arguments: &[&str]) -> Result<Output> {

@@ -13,7 +13,7 @@ use crate::rig::{Flavour, Qemu};
 
 crate::tests! {
     stress:
-    a_third_of_a_minute_on_eight_cpus_ends_without_stall_or_ejection(150),
+    a_third_of_a_minute_on_eight_cpus_ends_without_stall_or_ejection(99),
 }
 
 fn a_third_of_a_minute_on_eight_cpus_ends_without_stall_or_ejection() -> Result<()> {

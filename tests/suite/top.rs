@@ -9,7 +9,7 @@ use crate::rig::{Flavour, Qemu};
 
 crate::tests! {
     top:
-    it_shows_what_is_so_and_leaves_the_terminal_as_it_was(90),
+    it_shows_what_is_so_and_leaves_the_terminal_as_it_was(32),
 }
 
 /// The size changes under it, a CPU goes, and the scheduler itself goes and comes back.

@@ -15,7 +15,7 @@ use crate::rig::{Bochs, Flavour, Qemu, in_repository, program};
 
 crate::tests! {
     wakeups:
-    who_wakes_up_waits_for_no_turn_of_a_background_job(60),
+    who_wakes_up_waits_for_no_turn_of_a_background_job(16),
 }
 
 /// Four threads that serve beside four jobs at nice 10, on four CPUs: each computes for a tenth of

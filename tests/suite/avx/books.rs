@@ -12,8 +12,8 @@ use crate::suite::script;
 
 crate::tests! {
     avx:
-    books_tell_what_programs_did(60),
-    turns_of_avx_tasks_are_as_long_as_the_policy_says(90),
+    books_tell_what_programs_did(32),
+    turns_of_avx_tasks_are_as_long_as_the_policy_says(34),
 }
 
 /// Of the program in the cgroup.

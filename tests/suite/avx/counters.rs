@@ -12,7 +12,7 @@ use crate::suite::{scheduler_guest, script};
 
 crate::tests! {
     avx:
-    counters_tell_of_licences_and_are_left_to_others(60),
+    counters_tell_of_licences_and_are_left_to_others(14),
 }
 
 /// One core of two threads, whose cycles are 600, 300 and 100 in a microsecond at each licence, with

@@ -12,8 +12,8 @@ use crate::suite::{scheduler_guest, script};
 
 crate::tests! {
     avx:
-    who_comes_after_wide_work_gets_what_it_lost(120),
-    counters_tell_how_low_clocks_are(60),
+    who_comes_after_wide_work_gets_what_it_lost(26),
+    counters_tell_how_low_clocks_are(30),
 }
 
 /// Of cycles at each licence, and of APERF and MPERF.

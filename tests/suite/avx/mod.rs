@@ -25,19 +25,19 @@ use crate::rig::{Bochs, Flavour, Guest, census, in_repository, program};
 
 crate::tests! {
     avx:
-    wide_work_goes_to_avx_cores_before_it_begins(90),
-    string_functions_of_a_quiet_library_are_no_avx_work(90),
-    programs_see_avx512_and_those_that_need_it_start(90),
-    no_linker_saves_more_than_it_has_room_for(90),
-    who_looks_late_finds_what_is_hidden(90),
-    the_end_of_no_phase_is_missed(90),
-    the_way_to_an_avx_core_does_not_end_the_phase(90),
-    a_program_that_is_all_wide_work_is_left_alone(90),
-    openssl_encrypts_on_avx_cores_what_it_encrypts_elsewhere(120),
-    nginx_serves_tls_from_avx_cores(120),
-    who_ran_before_the_scheduler_keeps_its_string_functions_on_avx_cores(400),
+    wide_work_goes_to_avx_cores_before_it_begins(50),
+    string_functions_of_a_quiet_library_are_no_avx_work(41),
+    programs_see_avx512_and_those_that_need_it_start(34),
+    no_linker_saves_more_than_it_has_room_for(28),
+    who_looks_late_finds_what_is_hidden(30),
+    the_end_of_no_phase_is_missed(70),
+    the_way_to_an_avx_core_does_not_end_the_phase(40),
+    a_program_that_is_all_wide_work_is_left_alone(42),
+    openssl_encrypts_on_avx_cores_what_it_encrypts_elsewhere(42),
+    nginx_serves_tls_from_avx_cores(50),
+    who_ran_before_the_scheduler_keeps_its_string_functions_on_avx_cores(58),
     who_occupies_an_avx_core_is_read_from_a_trace(1),
-    policies_are_switched_live_and_each_decision_sees_a_whole_one(150),
+    policies_are_switched_live_and_each_decision_sees_a_whole_one(124),
 }
 
 const CPUS: usize = 4;

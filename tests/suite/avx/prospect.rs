@@ -10,8 +10,8 @@ use crate::suite::{scheduler_guest, script};
 
 crate::tests! {
     avx:
-    what_avx_cores_would_gain_is_told_before_there_are_any(90),
-    what_avx_cores_would_gain_is_told_on_a_stock_kernel(90),
+    what_avx_cores_would_gain_is_told_before_there_are_any(52),
+    what_avx_cores_would_gain_is_told_on_a_stock_kernel(51),
 }
 
 /// A tenth of what the threads do is wide work, in pieces of 40 us. A trial of AVX cores, and it is

@@ -13,13 +13,13 @@ use crate::suite::{scheduler_guest, script, with_refusals};
 
 crate::tests! {
     avx:
-    long_wide_work_goes_to_avx_cores_on_a_stock_kernel(90),
-    who_says_what_its_work_is_runs_where_it_belongs(60),
-    who_says_what_its_work_is_waits_for_no_tick(60),
-    a_kernel_that_refuses_to_hide_leaves_the_next_best_tier(150),
-    nothing_is_hidden_where_openzfs_is_loaded(240),
-    low_clocks_tell_of_avx_work(60),
-    listed_cpus_are_avx_cores(40),
+    long_wide_work_goes_to_avx_cores_on_a_stock_kernel(48),
+    who_says_what_its_work_is_runs_where_it_belongs(16),
+    who_says_what_its_work_is_waits_for_no_tick(16),
+    a_kernel_that_refuses_to_hide_leaves_the_next_best_tier(66),
+    nothing_is_hidden_where_openzfs_is_loaded(98),
+    low_clocks_tell_of_avx_work(18),
+    listed_cpus_are_avx_cores(8),
 }
 
 /// One CPU that is not listed, one that does not exist, and back to another method.

@@ -12,10 +12,10 @@ use crate::suite::counts::counts_of;
 
 crate::tests! {
     hiding:
-    raid6_loses_two_disks_and_no_data(60),
-    the_kernel_encrypts_with_avx512_as_plain_c_does(40),
-    guests_of_kvm_and_their_threads_lose_no_register(60),
-    confidential_guests_are_entered_with_everything(40),
+    raid6_loses_two_disks_and_no_data(41),
+    the_kernel_encrypts_with_avx512_as_plain_c_does(7),
+    guests_of_kvm_and_their_threads_lose_no_register(12),
+    confidential_guests_are_entered_with_everything(9),
 }
 
 /// Modules in the order in which they are loaded, as far as a kernel has them: what

@@ -12,14 +12,14 @@ use crate::suite::{scheduler_program, script};
 
 crate::tests! {
     hiding:
-    every_end_of_a_scheduler_gives_everything_back(150),
-    who_faults_as_a_scheduler_ends_is_hidden_from_by_the_next_one(90),
-    a_task_that_leaves_the_scheduler_gets_everything_back(40),
-    the_kernel_may_use_avx512_in_the_middle_of_exec(60),
-    cpus_come_and_go_while_avx512_is_hidden(60),
-    a_cpu_that_went_offline_reduced_comes_back_in_full(40),
-    nothing_is_hidden_where_the_cpu_does_not_qualify(40),
-    schedulers_come_and_go_where_the_cpu_has_no_xcr0(40),
+    every_end_of_a_scheduler_gives_everything_back(77),
+    who_faults_as_a_scheduler_ends_is_hidden_from_by_the_next_one(64),
+    a_task_that_leaves_the_scheduler_gets_everything_back(14),
+    the_kernel_may_use_avx512_in_the_middle_of_exec(10),
+    cpus_come_and_go_while_avx512_is_hidden(14),
+    a_cpu_that_went_offline_reduced_comes_back_in_full(8),
+    nothing_is_hidden_where_the_cpu_does_not_qualify(5),
+    schedulers_come_and_go_where_the_cpu_has_no_xcr0(6),
 }
 
 /// A guest with all that these tests need.

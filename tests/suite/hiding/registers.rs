@@ -11,21 +11,21 @@ use crate::suite::counts::{Counts, counts_of};
 
 crate::tests! {
     hiding:
-    no_register_is_lost_in_strict_mode(60),
-    no_register_is_lost_at_call_boundaries(60),
-    no_register_is_lost_with_avx_hidden_too(60),
-    no_register_is_lost_with_cpuid_faulting(60),
-    a_scheduler_cannot_keep_a_task_from_going_on(30),
-    a_restartable_sequence_gets_on_as_well(40),
-    who_gets_a_signal_with_each_fault_gets_on_as_well(40),
-    a_fault_is_no_reason_to_stay_visible(40),
-    who_got_on_after_a_fault_is_hidden_from_at_an_interrupt(40),
-    images_of_user_mode_are_restored_as_documented(40),
-    tracers_core_dumps_and_signal_frames_see_everything(60),
-    programs_of_32_bits_lose_nothing_either(40),
-    nmis_find_nothing_and_change_nothing(40),
-    illegal_instructions_stay_illegal(60),
-    workers_of_io_uring_are_left_alone(40),
+    no_register_is_lost_in_strict_mode(18),
+    no_register_is_lost_at_call_boundaries(8),
+    no_register_is_lost_with_avx_hidden_too(16),
+    no_register_is_lost_with_cpuid_faulting(8),
+    a_scheduler_cannot_keep_a_task_from_going_on(6),
+    a_restartable_sequence_gets_on_as_well(5),
+    who_gets_a_signal_with_each_fault_gets_on_as_well(6),
+    a_fault_is_no_reason_to_stay_visible(5),
+    who_got_on_after_a_fault_is_hidden_from_at_an_interrupt(6),
+    images_of_user_mode_are_restored_as_documented(14),
+    tracers_core_dumps_and_signal_frames_see_everything(6),
+    programs_of_32_bits_lose_nothing_either(6),
+    nmis_find_nothing_and_change_nothing(16),
+    illegal_instructions_stay_illegal(6),
+    workers_of_io_uring_are_left_alone(5),
 }
 
 fn no_register_is_lost_in_strict_mode() -> Result<()> {

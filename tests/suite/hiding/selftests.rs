@@ -22,8 +22,8 @@ use crate::suite::counts::counts_of;
 
 crate::tests! {
     hiding:
-    selftests_of_x86_find_no_difference(90),
-    selftests_of_sched_ext_find_no_difference(90),
+    selftests_of_x86_find_no_difference(42),
+    selftests_of_sched_ext_find_no_difference(45),
 }
 
 /// Those of tools/testing/selftests/x86 that succeed here.
