@@ -236,6 +236,12 @@ const REASONS: &[Reason] = &[
         why: "seconds of one run, in an emulator on a machine that others use as well",
     },
     Reason {
+        figures: &["sched.switch_ratio"],
+        why: "it was 1.0973 at d53f092 and 1.156 at ce6d75d, and which change between the two costs \
+              that is not known; since then whoever has had more than it is owed makes room for each \
+              task that wakes up",
+    },
+    Reason {
         figures: &["sched.wakeup_observe_light_p50", "sched.wakeup_adaptive_light_p50"],
         why: "instructions: whoever wakes up and preempts waits in a queue until its CPU was \
               interrupted and has chosen anew, where Linux's own class has decided when it wakes the \
