@@ -10,8 +10,9 @@
  * Mechanism. What a task gets makes it due later, the more so the less it weighs: one that
  * runs is due when it would be if it had to queue now. It makes room for a task that is due
  * before that. One that has just begun is left alone for a while by those that weigh no more
- * than it does, so that each has time for what most requests need. A background job is in
- * nobody's way: whoever weighs more interrupts it once each time that it wakes up.
+ * than it does, so that each has time for what most requests need, as long as it has had no more
+ * than it is owed. A background job is in nobody's way: most often it has had more, and whoever
+ * weighs more interrupts it in any case, once each time that it wakes up.
  *
  * Limits. The clock of a queue is taken to be as fast as that of the wall. Where that is
  * wrong a CPU decides in vain, for what it decides goes by the clock of the queue.
