@@ -88,7 +88,7 @@ metrics! {
         kept: "slices given again to the task that was running",
         unshared: "tasks that went on at an idle core, for they shared theirs",
         overdue: "tasks queued at the longest wait instead of their weight's",
-        wakeup_kicks: "times that a CPU was to choose anew, since a task woke up that is due before",
+        wakeup_kicks: "times that what ran on a CPU was interrupted, since a task woke up that is due before",
         rescues: "idle CPUs woken by the tick for a task that waited",
         avx_ns: "time that AVX tasks ran, in nanoseconds, over all CPUs",
         avx_apart_ns: "time that those of them ran that may use no AVX core, in nanoseconds",

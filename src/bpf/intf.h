@@ -527,7 +527,7 @@ struct avx_cpu_stats {
 	u64 kept;	    /* slices given again to the task that was running */
 	u64 unshared;	    /* ... or not, for it goes to an idle core from one that it shared */
 	u64 overdue;	    /* tasks queued at the longest wait instead of their weight's */
-	u64 wakeup_kicks;   /* CPUs that were to choose anew, since who woke up is due before */
+	u64 wakeup_kicks;   /* CPUs whose task was interrupted, since who woke up is due before */
 	u64 rescues;	    /* idle CPUs woken by the tick for a task that waited */
 	u64 avx_ns;	    /* time that AVX tasks ran, */
 	u64 avx_apart_ns;   /* ... of which those that may use no AVX core, */

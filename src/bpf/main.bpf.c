@@ -187,6 +187,46 @@ static bool may_find_idle(struct task_struct *p, s32 only_cpu, u64 enq_flags)
 	return !is_on_its_way(p);
 }
 
+/*
+ * @p, which runs here, goes to sleep, or has to wait for its next turn. What it has in
+ * its registers is still there. Who goes to sleep by itself is in the middle of a call,
+ * across which no register has to be kept: only of an AVX task is that worth a look. In line,
+ * since the verifier allows for so many calls within calls.
+ */
+static __always_inline void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable)
+{
+	bool is_wide = (is_runnable || cctx->runs_avx) && uses_wide_vectors(p);
+	struct task_ctx *tctx = cctx->runs_avx || is_wide ? lookup_task(p) : NULL;
+	struct avx_moment at;
+
+	if (cctx->runs_avx2)
+		end_avx2(cctx);
+	if (!tctx)
+		return;
+	at = accounted_moment_of(p);
+	if (is_wide)
+		saw_wide_vectors(p, tctx, &at);
+	if (!learns_afterwards())
+		ends_phase(p, tctx, BOUNDARY_SWITCH, &at);
+	if (!is_runnable && tctx->habit.class == CLASS_AVX)
+		tctx->slept_at = at.now;
+	runs_as(p, tctx, cctx, false, at.now);
+}
+
+/*
+ * @p is queued. If it ran here and made room for a task that came past the queues, the kernel knew
+ * who is next, and there was no ops.dispatch(), in which it would have departed. Global, for the
+ * verifier.
+ */
+__noinline int note_displaced(struct task_struct *p __arg_trusted)
+{
+	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
+
+	if (cctx && cctx->asked && p == bpf_get_current_task_btf())
+		depart(p, cctx, true);
+	return 0;
+}
+
 void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct queue_ctx *queue, *old, *clock;
@@ -200,6 +240,8 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (may_leave() && !(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
 		return;
+	if (classifies() && !(enq_flags & SCX_ENQ_WAKEUP))
+		note_displaced(p);
 	tctx = lookup_task(p);
 	only_cpu = only_cpu_of(p);
 	id = tctx ? queue_for(p, tctx, only_cpu) : 0;
@@ -238,6 +280,12 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	if (due.overdue)
 		stat_add(overdue, 1);
 
+	if (!is_avx && wakes_up(p, enq_flags) && takes_its_cpu(p, now, due.at)) {
+		scx_bpf_task_set_dsq_vtime(p, tagged(due.at, 0));
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, enq_flags | SCX_ENQ_PREEMPT);
+		stat_add(wakeup_kicks, 1);
+		return;
+	}
 	weight = lasting_weight(p->scx.weight, enq_flags & SCX_ENQ_WAKEUP);
 	tag = join_queue(tctx, id, queue, weight);
 	scx_bpf_dsq_insert_vtime(p, id, slice, tagged(due.at, tag), enq_flags);
@@ -274,31 +322,6 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx, struct cpu_ctx 
 	stat_add(in_place, 1);
 	if (!cctx->accounted)
 		runs_as(p, tctx, cctx, true, scx_bpf_now());
-}
-
-/*
- * @p, which runs here, goes to sleep, or has to wait for its next turn. What it has in
- * its registers is still there. Who goes to sleep by itself is in the middle of a call,
- * across which no register has to be kept: only of an AVX task is that worth a look.
- */
-static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable)
-{
-	bool is_wide = (is_runnable || cctx->runs_avx) && uses_wide_vectors(p);
-	struct task_ctx *tctx = cctx->runs_avx || is_wide ? lookup_task(p) : NULL;
-	struct avx_moment at;
-
-	if (cctx->runs_avx2)
-		end_avx2(cctx);
-	if (!tctx)
-		return;
-	at = accounted_moment_of(p);
-	if (is_wide)
-		saw_wide_vectors(p, tctx, &at);
-	if (!learns_afterwards())
-		ends_phase(p, tctx, BOUNDARY_SWITCH, &at);
-	if (!is_runnable && tctx->habit.class == CLASS_AVX)
-		tctx->slept_at = at.now;
-	runs_as(p, tctx, cctx, false, at.now);
 }
 
 /*
@@ -496,7 +519,7 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		return;
 	}
 	now = scx_bpf_now();
-	begins_to_run(p, cctx, waited_as ? due_at : now, now);
+	begins_to_run(p, cctx, due_at ?: now, now);
 	was_sent = cctx->coming == (u64)p;
 	cctx->coming = 0;
 	cctx->sent_away = 0;

@@ -70,10 +70,12 @@ static __always_inline bool has_room(const struct cpu_ctx *cctx, const struct av
 		*due = it->now + AVX_WAIT_MAX_NS;
 		return true;
 	}
-	*due = due_again(&cctx->runner, it->now);
 	if (!it->is_avx)
 		due_at += penalty_on(cctx);
-	return makes_room(&cctx->runner, it->now, due_at, it->weight);
+	if (!makes_room(&cctx->runner, it->now, due_at, it->weight))
+		return false;
+	*due = due_again(&cctx->runner, it->now);
+	return true;
 }
 
 /* Global, so that the verifier goes through it once and not for each CPU that is looked at. */
@@ -136,7 +138,7 @@ __noinline int make_room_for(struct task_struct *p __arg_trusted, u64 now, u64 d
 	if (prev != spared && is_allowed_on(p, prev))
 		look_for_room_on(&it, prev);
 	mask = it.cpu < 0 ? cpus_to_ask(p, is_avx) : NULL;
-	bpf_for(n, 0, MAX_LOOKS_FOR_ROOM) {
+	bpf_for(n, 0, at_most(MAX_LOOKS_FOR_ROOM, nr_online_cpus - 1)) {
 		s32 cpu = mask ? (s32)bpf_cpumask_any_distribute(mask) : -1;
 
 		if (cpu < 0)
@@ -156,6 +158,33 @@ static void make_room_on(s32 cpu, const struct task_struct *p, u64 now, u64 due_
 
 	if (cctx && !cctx->asked && makes_room(&cctx->runner, now, due_at, p->scx.weight))
 		ask_for_room(cpu, false);
+}
+
+/* Whether nobody who waits for @cpu is due before. */
+static __always_inline bool is_first_for(s32 cpu, const struct cpu_ctx *cctx, u64 now, u64 due_at)
+{
+	s64 due = due_at - now;
+
+	return due <= head_due_in(shared_queue(cctx->llc), cpu, now) &&
+	       due <= head_due_in(private_queue(cpu), cpu, now);
+}
+
+/*
+ * Whether what runs on the CPU where @p was makes room for it, and nobody else is first there:
+ * then @p need not be queued where that CPU would find it. No AVX work is on either side, since
+ * what ops.dispatch() finds out of that would be missed.
+ */
+__noinline bool takes_its_cpu(struct task_struct *p __arg_trusted, u64 now, u64 due_at)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+	if (!cctx || cctx->asked || cctx->runs_avx || cctx->role == ROLE_AVX ||
+	    !makes_room(&cctx->runner, now, due_at, p->scx.weight) || !is_allowed_on(p, cpu) ||
+	    !is_first_for(cpu, cctx, now, due_at) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu))
+		return false;
+	cctx->asked = true;
+	return true;
 }
 
 /* What runs on this CPU has just begun. */

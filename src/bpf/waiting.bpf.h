@@ -94,9 +94,11 @@ static __always_inline u64 leave_queue(struct task_struct *p)
 	struct queue_ctx *queue;
 	struct task_ctx *tctx;
 
-	if (!tag)
+	if (!p->scx.dsq_vtime)
 		return 0;
 	scx_bpf_task_set_dsq_vtime(p, 0);
+	if (!tag)
+		return 0;
 	queue = lookup_queue(id);
 	if (!queue)
 		return tag;

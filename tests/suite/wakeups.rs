@@ -41,7 +41,12 @@ fn who_wakes_up_waits_for_no_turn_of_a_background_job() -> Result<()> {
 }
 
 /// Median and 99th percentile of each load, in nanoseconds, under both schedulers.
-fn served(machine: Machine, flavour: Flavour, arguments: &str, loads: &[&str]) -> Result<Counts> {
+pub fn served(
+    machine: Machine,
+    flavour: Flavour,
+    arguments: &str,
+    loads: &[&str],
+) -> Result<Counts> {
     let under = |whose: &str| -> String {
         let told = |(n, load): (usize, &&str)| {
             format!("{load} | sed -n 's/^\\(p[0-9]*\\)_ns=/{whose}_{n}_\\1=/p'\n")

@@ -35,18 +35,23 @@ static __always_inline u64 due_again(const struct avx_runner *it, u64 now)
 	return it->due_at + vtime_cost(since(it->since, now), it->weight);
 }
 
-/* Whether one with @weight leaves it alone yet, which has just begun and is owed what it has. */
-static __always_inline bool is_protected(const struct avx_runner *it, u64 now, u64 weight)
+/*
+ * Whether one with @weight leaves it alone yet, which has just begun and is owed what it has: it
+ * is due @again.
+ */
+static __always_inline bool is_protected(const struct avx_runner *it, u64 now, u64 again,
+					 u64 weight)
 {
 	return weight <= it->weight && since(it->since, now) < AVX_REQUEST_NS &&
-	       !vtime_before(now, due_again(it, now));
+	       !vtime_before(now, again);
 }
 
 /* Whether it makes room at @now for a task with @weight that is due at @due_at. */
 static __always_inline bool makes_room(const struct avx_runner *it, u64 now, u64 due_at, u64 weight)
 {
-	return it->since && !is_protected(it, now, weight) &&
-	       vtime_before(due_at, due_again(it, now));
+	u64 again = due_again(it, now);
+
+	return it->since && vtime_before(due_at, again) && !is_protected(it, now, again, weight);
 }
 
 #endif /* AVXSPEC_PREEMPT_BPF_H */

@@ -26,6 +26,8 @@ mod fair_test;
 #[cfg(test)]
 mod retry_test;
 #[cfg(test)]
+mod room_test;
+#[cfg(test)]
 mod rules_test;
 #[cfg(test)]
 mod siblings_test;

@@ -75,7 +75,9 @@ void sim_relink(struct sim_task *task, struct sim_dsq *dsq)
 /* Behind all others, or before them. */
 static void link_last(struct sim_dsq *dsq, struct sim_task *task, u64 enq_flags)
 {
-	sim_link_behind(dsq, task, enq_flags & SCX_ENQ_HEAD ? NULL : dsq->last);
+	bool is_first = enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT);
+
+	sim_link_behind(dsq, task, is_first ? NULL : dsq->last);
 }
 
 /* By virtual time; who comes later is behind who is there. */
@@ -120,6 +122,7 @@ struct task_struct *sim_dsq_iter_next(struct sim_dsq_iter *it)
 static void insert_local(struct sim_task *task, u32 cpu, u64 enq_flags)
 {
 	struct sim_dsq *local = &sim_cpus[cpu].local;
+	struct sim_task *curr = sim_cpus[cpu].curr;
 
 	if (!test_cpu(cpu, task->t.cpus_ptr) || (task->pins_cpu && task->cpu != cpu)) {
 		sim_fail("task %d is sent to CPU %u, which it may not use", task->t.pid, cpu);
@@ -132,8 +135,11 @@ static void insert_local(struct sim_task *task, u32 cpu, u64 enq_flags)
 	}
 	task->cpu = cpu;
 	link_last(local, task, enq_flags);
-	if (!sim_cpus[cpu].curr && !sim_cpus[cpu].is_taken) {
+	if (!curr && !sim_cpus[cpu].is_taken) {
 		sim_set_idle(cpu, false);
+		sim_resched_cpu(cpu);
+	} else if (enq_flags & SCX_ENQ_PREEMPT && curr && !curr->is_realtime) {
+		curr->t.scx.slice = 0;
 		sim_resched_cpu(cpu);
 	}
 }

@@ -15,6 +15,7 @@ const MS: u64 = 1_000_000;
 const LOCAL: u64 = native::SCX_DSQ_LOCAL as u64;
 const LOCAL_ON: u64 = native::SCX_DSQ_LOCAL_ON as u64;
 const ENQ_HEAD: u64 = native::SCX_ENQ_HEAD as u64;
+const ENQ_PREEMPT: u64 = native::SCX_ENQ_PREEMPT;
 const KICK_IDLE: u64 = native::SCX_KICK_IDLE as u64;
 const KICK_PREEMPT: u64 = native::SCX_KICK_PREEMPT as u64;
 
@@ -191,6 +192,27 @@ fn who_comes_first_is_first() {
     assert_eq!(first, task.0.cast());
     let (first, [_, other]) = first_of(ENQ_HEAD);
     assert_eq!(first, other.0.cast());
+}
+
+/// Or at once, before all others, if that is asked for.
+#[test]
+fn who_comes_waits_for_the_end_of_a_turn() {
+    let works = [Step::Sleep(MS), Step::Work(Kind::Scalar, 1e5), Step::Sleep(9 * MS)];
+    let work_done_with = |flags| {
+        let mut engine = machine(1, AVX_TIER_OBSERVE, &[]);
+        let task = engine.spawn(forever(&works), 1);
+        engine.run_for(MS / 4).unwrap();
+        engine.spawn(forever(&[Step::Work(Kind::Scalar, 1e9)]), 100);
+        engine.run_for(MS / 4).unwrap();
+        // SAFETY: as above.
+        let come = || unsafe { native::scx_bpf_dsq_insert(task.0.cast(), LOCAL, MS, flags) };
+        within(SIM_ENQUEUE, task, come);
+        engine.run_for(MS).unwrap();
+        engine.work_done(task, Kind::Scalar)
+    };
+    assert_eq!(work_done_with(0), 0.0);
+    assert_eq!(work_done_with(ENQ_HEAD), 0.0);
+    assert!(work_done_with(ENQ_PREEMPT) > 9e4);
 }
 
 #[test]

@@ -173,6 +173,7 @@ struct sched_ext_ops {
 #define SCX_ENQ_WAKEUP 1ULL
 #define SCX_ENQ_HEAD (1ULL << 4)
 #define SCX_ENQ_CPU_SELECTED (1ULL << 10)
+#define SCX_ENQ_PREEMPT (1ULL << 32)
 #define SCX_ENQ_LAST (1ULL << 41)
 /* Of Linux 7.1: here a task is queued where it was sent in the moment in which it was. */
 #define SCX_ENQ_IMMED 0

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A task that wakes up, and the one that makes room for it.
+
+use super::engine_test::{busy, forever, machine};
+use super::program::Step;
+use crate::bpf::intf::{AVX_TIER_OBSERVE, AVX_TIER_XSTATE};
+use crate::sim::machine::model::Kind;
+
+const US: u64 = 1000;
+const MS: u64 = 1000 * US;
+
+const NICE_0: u32 = 100;
+const NICE_10: u32 = 11;
+
+/// Wakes up far more often than there are ticks.
+const WAKES: [Step; 2] = [Step::Sleep(200 * US), Step::Work(Kind::Scalar, 1e4)];
+
+/// How often a task was queued after it had run, and nobody was asked who is next.
+fn times_displaced(calls: &[&str]) -> usize {
+    calls.windows(2).filter(|two| *two == ["running", "enqueue"]).count()
+}
+
+#[test]
+fn who_wakes_up_takes_its_cpu_past_the_queue() {
+    let mut engine = machine(1, AVX_TIER_OBSERVE, &[]);
+    let worker = engine.spawn(busy(), NICE_10);
+    engine.spawn(forever(&WAKES), NICE_0);
+    engine.run_for(20 * MS).unwrap();
+    engine.kernel_mut().note_calls();
+    engine.run_for(20 * MS).unwrap();
+    let noted = engine.kernel().noted_calls();
+    let calls: Vec<&str> =
+        noted.iter().filter(|(task, _)| *task == worker).map(|(_, call)| *call).collect();
+    assert!(times_displaced(&calls) > 80, "{calls:?}");
+}
+
+/// What it has in its registers is looked at then, though no CPU was to choose.
+#[test]
+fn who_makes_room_with_wide_vectors_is_seen() {
+    let wide = [Step::Work(Kind::Light512, 1e6)];
+    let samples = |steps: &[Step]| {
+        let mut engine = machine(1, AVX_TIER_XSTATE, &["sizing=static", "avx-cpus=0"]);
+        engine.spawn(forever(&wide), NICE_10);
+        engine.spawn(forever(steps), NICE_0);
+        engine.run_for(100 * MS).unwrap();
+        engine.kernel().stats(0).samples
+    };
+    let (by_ticks, with_room) = (samples(&[Step::Sleep(1000 * MS)]), samples(&WAKES));
+    assert!(with_room > 3 * by_ticks, "{by_ticks} and {with_room}");
+}
