@@ -77,6 +77,7 @@ struct queue_ctx {
 	u64 weight_beside;  /* of those that wait elsewhere and go by this clock; shared queues */
 	u64 weight_running; /* of what runs on these CPUs, or ran the last time; shared queues */
 	u64 clock_at;	    /* when the clock went on the last time */
+	u64 first_due;	    /* before this nobody is due who waits, as far as was seen */
 } __attribute__((aligned(64)));
 
 /* How AVX work is found out about, from the best way to none. */

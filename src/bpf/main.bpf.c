@@ -236,6 +236,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	struct avx_due due;
 	bool is_avx, waits_on = leave_queue(p);
 	s32 only_cpu, idle;
+	u32 room = NO_ROOM;
 	u64 now;
 
 	if (may_leave() && !(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
@@ -280,14 +281,15 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	if (due.overdue)
 		stat_add(overdue, 1);
 
-	if (!is_avx && wakes_up(p, enq_flags) && takes_its_cpu(p, now, due.at)) {
+	if (!is_avx && wakes_up(p, enq_flags))
+		room = room_where_it_was(p, only_cpu < 0, now, due.at);
+	if (room == ROOM_AT_ONCE) {
 		scx_bpf_task_set_dsq_vtime(p, tagged(due.at, 0));
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, enq_flags | SCX_ENQ_PREEMPT);
-		stat_add(wakeup_kicks, 1);
 		return;
 	}
 	weight = lasting_weight(p->scx.weight, enq_flags & SCX_ENQ_WAKEUP);
-	tag = join_queue(tctx, id, queue, weight);
+	tag = join_queue(tctx, id, queue, weight, tagged(due.at, 0));
 	scx_bpf_dsq_insert_vtime(p, id, slice, tagged(due.at, tag), enq_flags);
 
 	if (only_cpu >= 0)
@@ -296,9 +298,8 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 		stat_add(queued_avx, 1);
 	else
 		stat_add(queued_shared, 1);
-	if (only_cpu >= 0 && wakes_up(p, enq_flags))
-		make_room_on(only_cpu, p, now, due.at);
-	else if (only_cpu < 0 && (is_avx || wakes_up(p, enq_flags) || leaves_avx_core(p)))
+	if (room == NO_ROOM && only_cpu < 0 &&
+	    (is_avx || wakes_up(p, enq_flags) || leaves_avx_core(p)))
 		/* The CPU that @p leaves has just decided who is next there. */
 		make_room_for(p, now, due.at, is_avx,
 			      enq_flags & SCX_ENQ_WAKEUP ? -1 : bpf_get_smp_processor_id());
@@ -401,6 +402,20 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 	set_misused(cctx, false);
 	if (nr_misused && !is_taken && cctx->role == ROLE_SCALAR)
 		free_an_avx_core(lends_idle_cores() && !has_core_alone(cpu));
+}
+
+/*
+ * @from lets others run. If none is due before, that is known at once, and it goes on with its
+ * turn: programs that wait by yielding do that all the time.
+ */
+bool BPF_STRUCT_OPS(avxspec_yield, struct task_struct *from, struct task_struct *to)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+	const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+	if (!to && !(cctx && !cctx->asked && !nr_avx_cpus && goes_on_first(cpu, cctx)))
+		scx_bpf_task_set_slice(from, 0);
+	return false;
 }
 
 /*
@@ -683,6 +698,7 @@ SCX_OPS_DEFINE(avxspec,
 	       .select_cpu	= (void *)avxspec_select_cpu,
 	       .enqueue		= (void *)avxspec_enqueue,
 	       .dispatch	= (void *)avxspec_dispatch,
+	       .yield		= (void *)avxspec_yield,
 	       .running		= (void *)avxspec_running,
 	       .tick		= (void *)avxspec_tick,
 	       .disable		= (void *)avxspec_disable,

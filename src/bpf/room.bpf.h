@@ -119,7 +119,7 @@ static __always_inline const struct cpumask *cpus_to_ask(struct task_struct *p, 
 
 /*
  * For @p, which is due at @due_at and may move; but not on @spared, which has just decided who is
- * next there. Global, for the verifier.
+ * next there. Other work than AVX has no room where it was. Global, for the verifier.
  */
 __noinline int make_room_for(struct task_struct *p __arg_trusted, u64 now, u64 due_at, bool is_avx,
 			     s32 spared)
@@ -135,7 +135,7 @@ __noinline int make_room_for(struct task_struct *p __arg_trusted, u64 now, u64 d
 	const struct cpumask *mask;
 	u32 n;
 
-	if (prev != spared && is_allowed_on(p, prev))
+	if (is_avx && prev != spared && is_allowed_on(p, prev))
 		look_for_room_on(&it, prev);
 	mask = it.cpu < 0 ? cpus_to_ask(p, is_avx) : NULL;
 	bpf_for(n, 0, at_most(MAX_LOOKS_FOR_ROOM, nr_online_cpus - 1)) {
@@ -151,15 +151,6 @@ __noinline int make_room_for(struct task_struct *p __arg_trusted, u64 now, u64 d
 	return 0;
 }
 
-/* The same on the only CPU that it may use. */
-static void make_room_on(s32 cpu, const struct task_struct *p, u64 now, u64 due_at)
-{
-	const struct cpu_ctx *cctx = lookup_cpu(cpu);
-
-	if (cctx && !cctx->asked && makes_room(&cctx->runner, now, due_at, p->scx.weight))
-		ask_for_room(cpu, false);
-}
-
 /* Whether nobody who waits for @cpu is due before. */
 static __always_inline bool is_first_for(s32 cpu, const struct cpu_ctx *cctx, u64 now, u64 due_at)
 {
@@ -169,22 +160,52 @@ static __always_inline bool is_first_for(s32 cpu, const struct cpu_ctx *cctx, u6
 	       due <= head_due_in(private_queue(cpu), cpu, now);
 }
 
+/* Whether there is room for a task where it was. */
+enum avx_room {
+	NO_ROOM,
+	ROOM_ASKED_FOR, /* that CPU is to choose anew, who may be somebody else, */
+	ROOM_AT_ONCE,	/* ... or need not, because it can only be this task */
+};
+
 /*
- * Whether what runs on the CPU where @p was makes room for it, and nobody else is first there:
- * then @p need not be queued where that CPU would find it. No AVX work is on either side, since
- * what ops.dispatch() finds out of that would be missed.
+ * For @p, which wakes up, is no AVX task, and may move or not. At once it has room only where
+ * there is no AVX work, since what ops.dispatch() finds out of that would be missed. Global, for
+ * the verifier.
  */
-__noinline bool takes_its_cpu(struct task_struct *p __arg_trusted, u64 now, u64 due_at)
+__noinline u32 room_where_it_was(struct task_struct *p __arg_trusted, bool may_move, u64 now,
+				 u64 due_at)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
+	u64 penalty;
 
-	if (!cctx || cctx->asked || cctx->runs_avx || cctx->role == ROLE_AVX ||
-	    !makes_room(&cctx->runner, now, due_at, p->scx.weight) || !is_allowed_on(p, cpu) ||
-	    !is_first_for(cpu, cctx, now, due_at) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu))
-		return false;
+	if (!cctx || cctx->asked)
+		return NO_ROOM;
+	penalty = may_move ? penalty_on(cctx) : 0;
+	if (!makes_room(&cctx->runner, now, due_at + penalty, p->scx.weight) ||
+	    !is_allowed_on(p, cpu))
+		return NO_ROOM;
+	if (cctx->runs_avx || cctx->role == ROLE_AVX || !is_first_for(cpu, cctx, now, due_at) ||
+	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu)) {
+		ask_for_room(cpu, false);
+		return ROOM_ASKED_FOR;
+	}
 	cctx->asked = true;
-	return true;
+	stat_add(wakeup_kicks, 1);
+	return ROOM_AT_ONCE;
+}
+
+/* Whether what runs on @cpu would be due before all who wait there if it had to queue now. */
+static bool goes_on_first(s32 cpu, const struct cpu_ctx *cctx)
+{
+	const struct queue_ctx *shared = lookup_queue(shared_queue(cctx->llc));
+	const struct queue_ctx *private = lookup_queue(private_queue(cpu));
+	u64 again;
+
+	if (!shared || !private || !(shared->nr_waiting | private->nr_waiting))
+		return shared && private;
+	again = due_again(&cctx->runner, scx_bpf_now());
+	return is_first_of(shared, again) && is_first_of(private, again);
 }
 
 /* What runs on this CPU has just begun. */

@@ -75,10 +75,15 @@ static __always_inline void count_beside(const struct task_ctx *tctx, u64 id, u6
  * queues' own CPU and one that changes a task's affinity can meet here, hence the
  * atomics.
  */
-static u64 join_queue(struct task_ctx *tctx, u64 id, struct queue_ctx *queue, u64 weight)
+static u64 join_queue(struct task_ctx *tctx, u64 id, struct queue_ctx *queue, u64 weight,
+		      u64 due_at)
 {
+	u64 nr_before = __sync_fetch_and_add(&queue->nr_waiting, 1);
+
 	tctx->weight_queued = weight;
-	if (!__sync_fetch_and_add(&queue->nr_waiting, 1))
+	if (!nr_before || vtime_before(due_at, queue->first_due))
+		queue->first_due = due_at;
+	if (!nr_before)
 		somebody_waits(id);
 	if (weight) {
 		__sync_fetch_and_add(&queue->weight_waiting, weight);
@@ -148,6 +153,14 @@ static void move_to_clock(struct task_ctx *tctx, u64 id, const struct queue_ctx 
 	tctx->clock = id;
 }
 
+static __always_inline void follow(struct queue_ctx *queue, u64 clock, u64 now)
+{
+	if (clock == queue->clock)
+		return;
+	queue->clock = clock;
+	queue->clock_at = now;
+}
+
 /*
  * Charge @p for what it ran since it last paid, one slice at most: what it got beyond
  * that nobody else waited for. The clock of its @queue follows.
@@ -155,17 +168,15 @@ static void move_to_clock(struct task_ctx *tctx, u64 id, const struct queue_ctx 
 static void settle(const struct task_struct *p, struct task_ctx *tctx, struct queue_ctx *queue,
 		   u64 now)
 {
-	u64 ran = p->se.sum_exec_runtime - tctx->settled, clock;
-	struct avx_load load;
+	u64 ran = p->se.sum_exec_runtime - tctx->settled;
 
 	if (!ran)
 		return;
-	load = load_of(queue);
-	clock = clock_advance(queue->clock, tctx->vtime,
-			      clock_pace(since(queue->clock_at, now), &load), tctx->overdue);
-	if (clock != queue->clock) {
-		queue->clock = clock;
-		queue->clock_at = now;
+	if (vtime_before(queue->clock, tctx->vtime)) {
+		struct avx_load load = load_of(queue);
+		u64 pace = clock_pace(since(queue->clock_at, now), &load);
+
+		follow(queue, clock_advance(queue->clock, tctx->vtime, pace, tctx->overdue), now);
 	}
 	tctx->overdue = false;
 	tctx->settled += ran;
@@ -219,14 +230,24 @@ __noinline s64 first_allowed_due_in(u64 id, s32 cpu, u64 now)
 /* The same: most often it is the first one. */
 __noinline s64 head_due_in(u64 id, s32 cpu, u64 now)
 {
+	struct queue_ctx *queue = lookup_queue(id);
 	struct task_struct *p;
+	s64 due;
 
-	if (!has_waiting(id))
+	if (!queue || !queue->nr_waiting)
 		return NOBODY_DUE;
 	p = __COMPAT_scx_bpf_dsq_peek(id);
-	if (p && !is_allowed_on(p, cpu))
-		return first_allowed_due_in(id, cpu, now);
-	return p ? due_in(p, now) : NOBODY_DUE;
+	due = p ? due_in(p, now) : NOBODY_DUE;
+	if (!p || !is_somebody(due))
+		return NOBODY_DUE;
+	queue->first_due = now + due;
+	return is_allowed_on(p, cpu) ? due : first_allowed_due_in(id, cpu, now);
+}
+
+/* Whether nobody who waits in @queue is due before @due_at: it may not be seen that nobody is. */
+static __always_inline bool is_first_of(const struct queue_ctx *queue, u64 due_at)
+{
+	return queue && (!queue->nr_waiting || vtime_before(due_at, queue->first_due));
 }
 
 static bool take_shared(u32 llc)

@@ -61,6 +61,7 @@ const CALLBACKS: [&str; native::SIM_NO_CALLBACK as usize] = by_number([
     (native::SIM_SELECT_CPU, "select_cpu"),
     (native::SIM_ENQUEUE, "enqueue"),
     (native::SIM_DISPATCH, "dispatch"),
+    (native::SIM_YIELD, "yield"),
     (native::SIM_RUNNING, "running"),
     (native::SIM_DISABLE, "disable"),
     (native::SIM_CPU_RELEASE, "cpu_release"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A task that wakes up, and the one that makes room for it.
 
-use super::engine_test::{busy, forever, machine};
+use super::engine_test::{busy, forever, machine, mask};
 use super::program::Step;
 use crate::bpf::intf::{AVX_TIER_OBSERVE, AVX_TIER_XSTATE};
 use crate::sim::machine::model::Kind;
@@ -47,4 +47,22 @@ fn who_makes_room_with_wide_vectors_is_seen() {
     };
     let (by_ticks, with_room) = (samples(&[Step::Sleep(1000 * MS)]), samples(&WAKES));
     assert!(with_room > 3 * by_ticks, "{by_ticks} and {with_room}");
+}
+
+/// Where it was something runs that has as much claim, and elsewhere something with less.
+#[test]
+fn who_wakes_up_takes_the_cpu_of_whoever_has_less_claim() {
+    let mut engine = machine(2, AVX_TIER_OBSERVE, &[]);
+    let sleeper = engine
+        .spawn(forever(&[Step::Sleep(50 * MS + 600 * US), Step::Work(Kind::Scalar, 1e6)]), NICE_0);
+    for (weight, cpu) in [(NICE_0, 1), (NICE_10, 2)] {
+        let other = engine.spawn(busy(), weight);
+        engine.kernel_mut().allow(other, &mask(cpu), false);
+    }
+    // It sleeps where the heavier one is, and wakes up in the middle of a turn, between two ticks.
+    engine.kernel_mut().allow(sleeper, &mask(1), false);
+    engine.run_for(45 * MS).unwrap();
+    engine.kernel_mut().allow(sleeper, &mask(3), false);
+    engine.run_for(6 * MS + 700 * US).unwrap();
+    assert_eq!(engine.work_done(sleeper, Kind::Scalar), 1e6);
 }

@@ -240,15 +240,29 @@ void sim_end_slice(u32 cpu)
 	sim_resched_cpu(cpu);
 }
 
+static void tell_yield(u32 cpu, struct sim_task *curr)
+{
+	struct sim_call before = sim_begin_call(SIM_YIELD, curr);
+
+	avxspec.yield(&curr->t, NULL);
+	sim_end_call(before);
+	if (!curr->t.scx.slice)
+		sim_resched_cpu(cpu);
+}
+
 /* What runs on @cpu lets others run first. */
 void sim_yield(u32 cpu)
 {
-	if (!sim_cpus[cpu].curr)
+	struct sim_task *curr = sim_cpus[cpu].curr;
+
+	if (!curr)
 		return;
 	sim_this_cpu = cpu;
 	sim_account(cpu);
-	if (sim_is_fair(sim_cpus[cpu].curr))
+	if (sim_is_fair(curr))
 		sim_fair_yield(cpu);
+	else if (sim_is_attached() && !curr->is_realtime)
+		tell_yield(cpu, curr);
 	else
 		sim_end_slice(cpu);
 }

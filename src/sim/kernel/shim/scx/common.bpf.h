@@ -159,6 +159,7 @@ struct sched_ext_ops {
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);
 	void (*dispatch)(s32 cpu, struct task_struct *prev);
+	bool (*yield)(struct task_struct *from, struct task_struct *to);
 	void (*running)(struct task_struct *p);
 	void (*tick)(struct task_struct *p);
 	void (*disable)(struct task_struct *p);
