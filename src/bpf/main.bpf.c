@@ -161,6 +161,10 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (slice) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, SCX_ENQ_IMMED);
 		stat_add(direct, 1);
+	} else if (wake_flags & SCX_WAKE_SYNC && may_follow_waker(p)) {
+		cpu = bpf_get_smp_processor_id();
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, AVX_SLICE_MAX_NS, 0);
+		stat_add(direct, 1);
 	}
 
 	return cpu;
@@ -620,7 +624,7 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 		look_at(curr);
 	if (!cctx)
 		return;
-	if (is_room_wanted_on(cpu, cctx))
+	if (is_room_wanted_on(cpu, cctx) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu))
 		scx_bpf_task_set_slice(curr, 0);
 	rescue_at(cctx->llc);
 	if (nr_llcs > 1)

@@ -2,16 +2,18 @@
 /*
  * Room for a task that comes and finds no idle CPU: which CPU is asked to choose anew.
  *
- * The one where the task was is asked first, since its caches know the task; otherwise that one
- * of a few whose task is due last. On an AVX core other work is asked to make room for AVX work
- * whenever it was due, and AVX work for other work as late as it would be taken there. Who is
- * first is decided by fairness.bpf.h, as ever.
+ * A waker that is about to sleep makes room by itself. Otherwise the CPU where the task was is
+ * asked first, since its caches know the task, and then that one of a few whose task is due last.
+ * On an AVX core other work is asked to make room for AVX work whenever it was due, and AVX work
+ * for other work as late as it would be taken there. Who is first is decided by fairness.bpf.h, as
+ * ever.
  */
 #ifndef AVXSPEC_ROOM_BPF_H
 #define AVXSPEC_ROOM_BPF_H
 
 #include "decide/preempt.bpf.h"
 #include "reach.bpf.h"
+#include "retry.bpf.h"
 #include "state.bpf.h"
 #include "waiting.bpf.h"
 
@@ -30,6 +32,36 @@ static __always_inline bool leaves_avx_core(struct task_struct *p)
 	s32 cpu = bpf_get_smp_processor_id();
 
 	return nr_avx_cpus && scx_bpf_task_cpu(p) == cpu && is_avx_cpu(cpu);
+}
+
+/*
+ * Whether what runs here may be believed that it is about to sleep. An interrupt says so of
+ * whatever it interrupts, which most often has run for longer than to the first tick.
+ */
+static bool is_about_to_sleep(const struct cpu_ctx *cctx)
+{
+	const struct task_struct *curr = bpf_get_current_task_btf();
+
+	return curr->se.sum_exec_runtime == cctx->ran_before && !(curr->flags & PF_EXITING);
+}
+
+/*
+ * Whether @p, which finds no idle CPU, may wait here for its waker to sleep, since nobody else
+ * waits. If that goes on after all, it makes room with the next tick. Global, for the verifier.
+ */
+__noinline bool may_follow_waker(struct task_struct *p __arg_trusted)
+{
+	const struct task_ctx *tctx = nr_avx_cpus ? lookup_task(p) : NULL;
+	s32 cpu = bpf_get_smp_processor_id();
+	const struct cpu_ctx *cctx = lookup_cpu(cpu);
+
+	if (!cctx || !is_about_to_sleep(cctx) || !is_allowed_on(p, cpu))
+		return false;
+	if (runs_other_kind(cctx) || cctx->role != ROLE_SCALAR ||
+	    (tctx && tctx->habit.class == CLASS_AVX))
+		return false;
+	return !has_waiting(shared_queue(cctx->llc)) && !has_waiting(private_queue(cpu)) &&
+	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
 }
 
 /* How many CPUs are looked at beside the one where the task was. */

@@ -314,7 +314,7 @@ impl<H: Hardware> Engine<H> {
                 self.at(self.now + self.costs.tick_every, Event::Tick(cpu));
             }
             Event::Wake(task) => {
-                self.kernel.wake(task, self.kernel.cpu_of(task));
+                self.kernel.wake_by_timer(task);
                 self.settle_resched(None);
             }
             Event::Send(channel, cpu) => self.send(channel, Some(cpu)),
@@ -336,7 +336,7 @@ impl<H: Hardware> Engine<H> {
         if let Some(thread) = self.threads.get_mut(&task) {
             thread.program.received(self.now);
         }
-        self.kernel.wake(task, waker.unwrap_or(self.kernel.cpu_of(task)));
+        self.kernel.wake_by_message(task, waker.unwrap_or(self.kernel.cpu_of(task)));
         self.settle_resched(waker);
     }
 

@@ -160,7 +160,7 @@ void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself);
 void sim_task_weigh(struct sim_task *task, u32 weight, bool asks_itself);
 void sim_task_be_realtime(struct sim_task *task, bool is_realtime, bool asks_itself);
 void sim_task_exit(struct sim_task *task);
-void sim_wake(struct sim_task *task, u32 waker_cpu);
+void sim_wake(struct sim_task *task, u32 waker_cpu, u64 wake_flags);
 void sim_block(u32 cpu);
 void sim_yield(u32 cpu);
 void sim_schedule(u32 cpu);

@@ -254,9 +254,17 @@ impl Kernel {
         unsafe { native::sim_task_exit(task.0) }
     }
 
-    pub fn wake(&mut self, task: Task, waker_cpu: u32) {
+    pub fn wake_by_timer(&mut self, task: Task) {
+        let cpu = self.cpu_of(task);
         // SAFETY: see above; CPUs are those of this machine.
-        unsafe { native::sim_wake(task.0, waker_cpu) }
+        unsafe { native::sim_wake(task.0, cpu, 0) }
+    }
+
+    /// Something comes through a pipe or a socket: these say that the waker is about to sleep,
+    /// whether or not it is.
+    pub fn wake_by_message(&mut self, task: Task, waker_cpu: u32) {
+        // SAFETY: see above; CPUs are those of this machine.
+        unsafe { native::sim_wake(task.0, waker_cpu, native::SCX_WAKE_SYNC.into()) }
     }
 
     pub fn block(&mut self, cpu: u32) {

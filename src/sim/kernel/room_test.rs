@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A task that wakes up, and the one that makes room for it.
 
+use super::Task;
 use super::engine_test::{busy, forever, machine, mask};
 use super::program::Step;
 use crate::bpf::intf::{AVX_TIER_OBSERVE, AVX_TIER_XSTATE};
@@ -65,4 +66,43 @@ fn who_wakes_up_takes_the_cpu_of_whoever_has_less_claim() {
     engine.kernel_mut().allow(sleeper, &mask(3), false);
     engine.run_for(6 * MS + 700 * US).unwrap();
     assert_eq!(engine.work_done(sleeper, Kind::Scalar), 1e6);
+}
+
+/// Each says that it is about to sleep when it wakes the other one up, and is.
+#[test]
+fn who_answers_stays_with_who_asks() {
+    const NR_PAIRS: u32 = 4;
+    let mut engine = machine(NR_PAIRS, AVX_TIER_OBSERVE, &[]);
+    let tasks: Vec<Task> = (0..NR_PAIRS)
+        .flat_map(|n| {
+            let [question, answer] = [(); 2].map(|()| engine.open_channel());
+            let work = |ns| Step::Work(Kind::Scalar, ns);
+            let asks = [Step::Send(question, 0), work(1e3 * f64::from(n)), Step::Wait(answer)];
+            let answers = [Step::Wait(question), work(1e4), Step::Send(answer, 0)];
+            [asks, answers].map(|steps| engine.spawn(forever(&steps), NICE_0))
+        })
+        .collect();
+    engine.run_for(100 * MS).unwrap();
+    let moves: u64 = tasks.iter().map(|task| engine.kernel().moves(*task)).sum();
+    assert!(moves < 1000, "{moves} moves");
+}
+
+/// Its waker says so as well, and goes on.
+#[test]
+fn who_follows_a_waker_that_goes_on_waits_for_a_tick_at_most() {
+    let mut engine = machine(2, AVX_TIER_OBSERVE, &[]);
+    let question = engine.open_channel();
+    let answers = [Step::Wait(question), Step::Work(Kind::Scalar, 1e5)];
+    let answering = engine.spawn(forever(&answers), NICE_10);
+    engine.run_for(MS).unwrap();
+    let asks =
+        [Step::Sleep(9 * MS), Step::Send(question, 0), Step::Work(Kind::Scalar, 15.0 * MS as f64)];
+    let asking = engine.spawn(forever(&asks), NICE_0);
+    let busy = engine.spawn(busy(), NICE_0);
+    engine.kernel_mut().allow(asking, &mask(1), false);
+    engine.kernel_mut().allow(busy, &mask(2), false);
+    engine.run_for(9 * MS).unwrap();
+    assert_eq!(engine.work_done(answering, Kind::Scalar), 0.0);
+    engine.run_for(MS + 200 * US).unwrap();
+    assert_eq!(engine.work_done(answering, Kind::Scalar), 1e5);
 }

@@ -100,11 +100,10 @@ void sim_task_exit(struct sim_task *task)
 }
 
 /* Where the scheduler would have it. */
-static u32 select_cpu(struct sim_task *task)
+static u32 select_cpu(struct sim_task *task, u64 wake_flags)
 {
 	struct sim_call before = sim_begin_call(SIM_SELECT_CPU, task);
-	/* As pipes and sockets say, whether or not the waker goes to sleep then. */
-	u32 cpu = avxspec.select_cpu(&task->t, task->cpu, SCX_WAKE_SYNC);
+	u32 cpu = avxspec.select_cpu(&task->t, task->cpu, wake_flags);
 
 	sim_end_call(before);
 	if (cpu < sim_nr_cpus)
@@ -113,7 +112,7 @@ static u32 select_cpu(struct sim_task *task)
 	return task->cpu;
 }
 
-void sim_wake(struct sim_task *task, u32 waker_cpu)
+void sim_wake(struct sim_task *task, u32 waker_cpu, u64 wake_flags)
 {
 	/* Whoever is new is not said to wake up, nor that a CPU was selected for it. */
 	bool is_new = task->ran_on < 0;
@@ -129,7 +128,7 @@ void sim_wake(struct sim_task *task, u32 waker_cpu)
 	} else if (!sim_is_attached()) {
 		cpu = sim_fair_select_cpu(task, sim_this_cpu);
 	} else if (task->t.nr_cpus_allowed > 1 && !task->pins_cpu) {
-		cpu = select_cpu(task);
+		cpu = select_cpu(task, wake_flags);
 		flags |= is_new ? 0 : SCX_ENQ_CPU_SELECTED;
 	}
 	if (!sim_cpus[cpu].is_online || !test_cpu(cpu, task->t.cpus_ptr))

@@ -170,6 +170,8 @@ struct sched_ext_ops {
 
 #define SCX_TASK_QUEUED 1U
 
+#define PF_EXITING 0x4
+
 #define SCX_WAKE_SYNC 0x10ULL
 #define SCX_ENQ_WAKEUP 1ULL
 #define SCX_ENQ_HEAD (1ULL << 4)
