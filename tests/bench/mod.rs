@@ -3,11 +3,13 @@
 
 mod agent;
 mod avx;
+mod beside_jobs;
 mod callbacks;
 pub mod figures;
 mod hiding;
 mod modelled;
 pub mod soak;
+mod tools;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -228,6 +230,84 @@ const BENCHES: &[Bench] = &[
         bar: Bar::AtMost(1.1),
         measure: wakeups::adaptive_heavy_p99,
     },
+    Bench {
+        name: "sched.beside_jobs_2_worst",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.15),
+        measure: || beside_jobs::worst(2),
+    },
+    Bench {
+        name: "sched.beside_jobs_2_mean",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.0),
+        measure: || beside_jobs::mean(2),
+    },
+    Bench {
+        name: "sched.beside_jobs_4_worst",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.15),
+        measure: || beside_jobs::worst(4),
+    },
+    Bench {
+        name: "sched.beside_jobs_4_mean",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.0),
+        measure: || beside_jobs::mean(4),
+    },
+    Bench {
+        name: "sched.beside_jobs_16_worst",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.15),
+        measure: || beside_jobs::worst(16),
+    },
+    Bench {
+        name: "sched.beside_jobs_16_mean",
+        unit: "of EEVDF",
+        bar: Bar::AtMost(1.0),
+        measure: || beside_jobs::mean(16),
+    },
+    Bench {
+        name: "sched.tools_sysbench",
+        unit: "of EEVDF",
+        bar: Bar::AtLeast(1.0),
+        measure: || tools::ratio("sysbench"),
+    },
+    Bench {
+        name: "sched.tools_hackbench",
+        unit: "of EEVDF",
+        bar: Bar::AtLeast(1.0),
+        measure: || tools::ratio("hackbench"),
+    },
+    Bench {
+        name: "sched.tools_yield",
+        unit: "of EEVDF",
+        bar: Bar::AtLeast(1.0),
+        measure: || tools::ratio("yield"),
+    },
+    Bench {
+        name: "sched.tools_futex",
+        unit: "of EEVDF",
+        bar: Bar::AtLeast(1.0),
+        measure: || tools::ratio("futex"),
+    },
+    Bench {
+        name: "sched.tools_mutex",
+        unit: "of EEVDF",
+        bar: Bar::AtLeast(1.0),
+        measure: || tools::ratio("mutex"),
+    },
+    Bench {
+        name: "sched.tools_pipe",
+        unit: "of EEVDF",
+        bar: Bar::AtLeast(1.0),
+        measure: || tools::ratio("pipe"),
+    },
+    Bench {
+        name: "sched.tools_switch",
+        unit: "of EEVDF",
+        bar: Bar::AtLeast(1.0),
+        measure: || tools::ratio("switch"),
+    },
 ];
 
 const REASONS: &[Reason] = &[
@@ -240,12 +320,6 @@ const REASONS: &[Reason] = &[
         why: "it was 1.0973 at d53f092 and 1.156 at ce6d75d, and which change between the two costs \
               that is not known; since then whoever has had more than it is owed makes room for each \
               task that wakes up",
-    },
-    Reason {
-        figures: &["sched.wakeup_observe_light_p50", "sched.wakeup_adaptive_light_p50"],
-        why: "instructions: whoever wakes up and preempts waits in a queue until its CPU was \
-              interrupted and has chosen anew, where Linux's own class has decided when it wakes the \
-              task",
     },
 ];
 

@@ -12,6 +12,8 @@
 #define _GNU_SOURCE
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +28,7 @@
 
 #define MAX_SERVERS 64
 #define MAX_JOBS 256
+#define MAX_WORKERS 16
 #define NS 1000000000ULL
 
 static const char usage[] =
@@ -35,14 +38,22 @@ static const char usage[] =
 	"  -g US  mean time between two requests of a thread (266)\n"
 	"  -w US  mean work of a request (25)\n"
 	"  -W N   after which 512-bit instructions follow for an Nth of it (none)\n"
+	"  -f N   hand each request to so many workers of the thread, in equal parts (none)\n"
+	"  -l N   do an Nth of each request with a lock that all threads share (none)\n"
 	"  -j N   processes that compute all the time (0)\n"
-	"  -n N   ... at this nice value\n";
+	"  -n N   ... at this nice value\n"
+	"  -i     ... that are SCHED_IDLE\n";
 
 static struct {
-	unsigned servers, jobs, wide;
-	uint64_t ms, gap_us, work_us;
-	int nice_of_jobs;
+	unsigned long servers, ms, gap_us, work_us, wide, workers, locked, jobs, nice_of_jobs;
+	int idle_jobs;
 } o = { .servers = 4, .ms = 1000, .gap_us = 266, .work_us = 25 };
+
+static unsigned long *const numbers[128] = {
+	['s'] = &o.servers, ['t'] = &o.ms,   ['g'] = &o.gap_us,
+	['w'] = &o.work_us, ['W'] = &o.wide, ['f'] = &o.workers,
+	['l'] = &o.locked,  ['j'] = &o.jobs, ['n'] = &o.nice_of_jobs,
+};
 
 static uint64_t rounds_per_ms;
 static long calibrated_us;
@@ -53,6 +64,17 @@ struct server {
 	unsigned seed;
 	uint64_t *late_ns;
 	size_t done, room;
+	/* Of the workers: how many have not done their part of the request, and how much that is.
+	 */
+	unsigned open;
+	uint64_t rounds;
+	int has_ended;
+	sem_t is_done;
+	struct worker {
+		pthread_t thread;
+		struct server *server;
+		sem_t is_wanted;
+	} workers[MAX_WORKERS];
 };
 
 static struct server servers[MAX_SERVERS];
@@ -95,9 +117,73 @@ static void sleep_until(int timer, uint64_t at)
 		exit(1);
 }
 
-static void do_request(uint64_t rounds)
+static void *work(void *argument)
 {
+	struct worker *worker = argument;
+	struct server *server = worker->server;
+
+	for (;;) {
+		sem_wait(&worker->is_wanted);
+		if (server->has_ended)
+			return NULL;
+		compute(server->rounds);
+		if (__atomic_sub_fetch(&server->open, 1, __ATOMIC_ACQ_REL) == 0)
+			sem_post(&server->is_done);
+	}
+}
+
+static void start_workers(struct server *server)
+{
+	unsigned i;
+
+	sem_init(&server->is_done, 0, 0);
+	for (i = 0; i < o.workers; i++) {
+		server->workers[i].server = server;
+		sem_init(&server->workers[i].is_wanted, 0, 0);
+		pthread_create(&server->workers[i].thread, NULL, work, &server->workers[i]);
+	}
+}
+
+static void end_workers(struct server *server)
+{
+	unsigned i;
+
+	server->has_ended = 1;
+	for (i = 0; i < o.workers; i++) {
+		sem_post(&server->workers[i].is_wanted);
+		pthread_join(server->workers[i].thread, NULL);
+	}
+}
+
+static void hand_out(struct server *server, uint64_t rounds)
+{
+	unsigned i;
+
+	server->open = o.workers;
+	server->rounds = rounds / o.workers;
+	for (i = 0; i < o.workers; i++)
+		sem_post(&server->workers[i].is_wanted);
+	sem_wait(&server->is_done);
+}
+
+static uint64_t compute_locked(uint64_t rounds)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&lock);
 	compute(rounds);
+	pthread_mutex_unlock(&lock);
+	return rounds;
+}
+
+static void do_request(struct server *server, uint64_t rounds)
+{
+	uint64_t locked = o.locked ? compute_locked(rounds / o.locked) : 0;
+
+	if (o.workers)
+		hand_out(server, rounds - locked);
+	else
+		compute(rounds - locked);
 	if (o.wide)
 		compute_wide(rounds / o.wide);
 }
@@ -108,16 +194,18 @@ static void *serve(void *argument)
 	int timer = timerfd_create(CLOCK_MONOTONIC, 0);
 	uint64_t arrival = begun;
 
+	start_workers(server);
 	for (;;) {
 		arrival += exponential(&server->seed) * o.gap_us * 1000;
 		if (arrival >= end)
 			break;
 		if (arrival > now())
 			sleep_until(timer, arrival);
-		do_request(exponential(&server->seed) * o.work_us * rounds_per_ms / 1000);
+		do_request(server, exponential(&server->seed) * o.work_us * rounds_per_ms / 1000);
 		if (server->done < server->room)
 			server->late_ns[server->done++] = now() - arrival;
 	}
+	end_workers(server);
 	return NULL;
 }
 
@@ -142,6 +230,8 @@ static void start_jobs(unsigned n, int nice)
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (setpriority(PRIO_PROCESS, 0, nice))
+			exit(1);
+		if (o.idle_jobs && sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){ 0 }))
 			exit(1);
 		for (;;)
 			compute(1000000);
@@ -202,44 +292,27 @@ static void tell(void)
 	printf("jobs_us=%ld\n", used_by_jobs_us() - calibrated_us);
 }
 
+static void refuse(void)
+{
+	fputs(usage, stderr);
+	exit(2);
+}
+
 static void read_options(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "s:t:g:w:W:j:n:")) > 0) {
-		unsigned long n = optarg ? strtoul(optarg, NULL, 10) : 0;
-
-		switch (c) {
-		case 's':
-			o.servers = n;
-			break;
-		case 't':
-			o.ms = n;
-			break;
-		case 'g':
-			o.gap_us = n;
-			break;
-		case 'w':
-			o.work_us = n;
-			break;
-		case 'W':
-			o.wide = n;
-			break;
-		case 'j':
-			o.jobs = n;
-			break;
-		case 'n':
-			o.nice_of_jobs = n;
-			break;
-		default:
-			fputs(usage, stderr);
-			exit(2);
-		}
+	while ((c = getopt(argc, argv, "s:t:g:w:W:f:l:j:n:i")) > 0) {
+		if (c == 'i')
+			o.idle_jobs = 1;
+		else if (numbers[c & 127])
+			*numbers[c & 127] = strtoul(optarg, NULL, 10);
+		else
+			refuse();
 	}
-	if (!o.servers || o.servers > MAX_SERVERS || o.jobs > MAX_JOBS || !o.gap_us) {
-		fputs(usage, stderr);
-		exit(2);
-	}
+	if (!o.servers || o.servers > MAX_SERVERS || o.jobs > MAX_JOBS || !o.gap_us ||
+	    o.workers > MAX_WORKERS)
+		refuse();
 }
 
 static void start_server(struct server *server, unsigned seed)
