@@ -191,46 +191,6 @@ static bool may_find_idle(struct task_struct *p, s32 only_cpu, u64 enq_flags)
 	return !is_on_its_way(p);
 }
 
-/*
- * @p, which runs here, goes to sleep, or has to wait for its next turn. What it has in
- * its registers is still there. Who goes to sleep by itself is in the middle of a call,
- * across which no register has to be kept: only of an AVX task is that worth a look. In line,
- * since the verifier allows for so many calls within calls.
- */
-static __always_inline void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable)
-{
-	bool is_wide = (is_runnable || cctx->runs_avx) && uses_wide_vectors(p);
-	struct task_ctx *tctx = cctx->runs_avx || is_wide ? lookup_task(p) : NULL;
-	struct avx_moment at;
-
-	if (cctx->runs_avx2)
-		end_avx2(cctx);
-	if (!tctx)
-		return;
-	at = accounted_moment_of(p);
-	if (is_wide)
-		saw_wide_vectors(p, tctx, &at);
-	if (!learns_afterwards())
-		ends_phase(p, tctx, BOUNDARY_SWITCH, &at);
-	if (!is_runnable && tctx->habit.class == CLASS_AVX)
-		tctx->slept_at = at.now;
-	runs_as(p, tctx, cctx, false, at.now);
-}
-
-/*
- * @p is queued. If it ran here and made room for a task that came past the queues, the kernel knew
- * who is next, and there was no ops.dispatch(), in which it would have departed. Global, for the
- * verifier.
- */
-__noinline int note_displaced(struct task_struct *p __arg_trusted)
-{
-	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
-
-	if (cctx && cctx->asked && p == bpf_get_current_task_btf())
-		depart(p, cctx, true);
-	return 0;
-}
-
 void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct queue_ctx *queue, *old, *clock;
@@ -245,8 +205,6 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (may_leave() && !(enq_flags & SCX_ENQ_WAKEUP) && goes_where_it_belongs(p, enq_flags))
 		return;
-	if (classifies() && !(enq_flags & SCX_ENQ_WAKEUP))
-		note_displaced(p);
 	tctx = lookup_task(p);
 	only_cpu = only_cpu_of(p);
 	id = tctx ? queue_for(p, tctx, only_cpu) : 0;
@@ -327,6 +285,31 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx, struct cpu_ctx 
 	stat_add(in_place, 1);
 	if (!cctx->accounted)
 		runs_as(p, tctx, cctx, true, scx_bpf_now());
+}
+
+/*
+ * @p, which runs here, goes to sleep, or has to wait for its next turn. What it has in
+ * its registers is still there. Who goes to sleep by itself is in the middle of a call,
+ * across which no register has to be kept: only of an AVX task is that worth a look.
+ */
+static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable)
+{
+	bool is_wide = (is_runnable || cctx->runs_avx) && uses_wide_vectors(p);
+	struct task_ctx *tctx = cctx->runs_avx || is_wide ? lookup_task(p) : NULL;
+	struct avx_moment at;
+
+	if (cctx->runs_avx2)
+		end_avx2(cctx);
+	if (!tctx)
+		return;
+	at = accounted_moment_of(p);
+	if (is_wide)
+		saw_wide_vectors(p, tctx, &at);
+	if (!learns_afterwards())
+		ends_phase(p, tctx, BOUNDARY_SWITCH, &at);
+	if (!is_runnable && tctx->habit.class == CLASS_AVX)
+		tctx->slept_at = at.now;
+	runs_as(p, tctx, cctx, false, at.now);
 }
 
 /*

@@ -13,7 +13,6 @@
 
 #include "decide/preempt.bpf.h"
 #include "reach.bpf.h"
-#include "retry.bpf.h"
 #include "state.bpf.h"
 #include "waiting.bpf.h"
 
@@ -57,8 +56,7 @@ __noinline bool may_follow_waker(struct task_struct *p __arg_trusted)
 
 	if (!cctx || !is_about_to_sleep(cctx) || !is_allowed_on(p, cpu))
 		return false;
-	if (runs_other_kind(cctx) || cctx->role != ROLE_SCALAR ||
-	    (tctx && tctx->habit.class == CLASS_AVX))
+	if (cctx->runs_avx || cctx->role == ROLE_AVX || (tctx && tctx->habit.class == CLASS_AVX))
 		return false;
 	return !has_waiting(shared_queue(cctx->llc)) && !has_waiting(private_queue(cpu)) &&
 	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);

@@ -35,7 +35,7 @@ fn who_wakes_up_takes_its_cpu_past_the_queue() {
     assert!(times_displaced(&calls) > 80, "{calls:?}");
 }
 
-/// What it has in its registers is looked at then, though no CPU was to choose.
+/// No CPU was to choose, but what it left in its registers is looked at when it goes on.
 #[test]
 fn who_makes_room_with_wide_vectors_is_seen() {
     let wide = [Step::Work(Kind::Light512, 1e6)];
