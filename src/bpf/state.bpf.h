@@ -2,14 +2,13 @@
 /*
  * What the callbacks remember: of each task, process, CPU and queue.
  *
- * Locking. The context of a task is written in its own context, or with the lock
- * of its run queue held. The clocks are written by all CPUs of a cache without a lock:
- * a lost step is made up by the next one. What is known of a process only ever
- * becomes more until it executes another program. The context of a CPU is written
- * by that CPU, but for its role, the numbers of AVX cores, whom it is kept for, whether it was
- * asked to make room, and who is coming: that is written by the CPU that claimed it while it
- * was idle. And since when a task runs is forgotten by whoever changes that task, with the lock
- * of the run queue held.
+ * Locking. The context of a task is written in its own context, or with the lock of its run queue
+ * held. The clocks, and before when nobody is due, are written by all CPUs of a cache without a
+ * lock: a lost step is made up by the next one. What is known of a process only ever becomes more
+ * until it executes another program. The context of a CPU is written by that CPU, but for its
+ * role, the numbers of AVX cores, whom it is kept for, whether it was asked to make room, and who
+ * is coming: that is written by the CPU that claimed it while it was idle. And since when a task
+ * runs is forgotten by whoever changes that task, with the lock of the run queue held.
  */
 #ifndef AVXSPEC_STATE_BPF_H
 #define AVXSPEC_STATE_BPF_H

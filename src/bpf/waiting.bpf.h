@@ -227,7 +227,7 @@ __noinline s64 first_allowed_due_in(u64 id, s32 cpu, u64 now)
 	return NOBODY_DUE;
 }
 
-/* The same: most often it is the first one. */
+/* The same: most often it is the first one. Before when nobody is due is known then. */
 __noinline s64 head_due_in(u64 id, s32 cpu, u64 now)
 {
 	struct queue_ctx *queue = lookup_queue(id);

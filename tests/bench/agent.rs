@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use anyhow::Result;
 
 use crate::ensure_eq;
+use crate::rig::results::once;
 use crate::rig::{Flavour, Qemu, in_repository, program};
 use crate::suite::counts::{Counts, counts_of};
 use crate::suite::{scheduler_guest, script};
@@ -84,11 +85,7 @@ pub fn switch_command_ms() -> Result<f64> {
 /// Both figures are of one run.
 fn switches() -> Result<&'static Counts> {
     static MEASURED: OnceLock<Counts> = OnceLock::new();
-    if let Some(counts) = MEASURED.get() {
-        return Ok(counts);
-    }
-    let measured = measure_switches()?;
-    Ok(MEASURED.get_or_init(|| measured))
+    once(&MEASURED, measure_switches)
 }
 
 /// Beside a task that never sleeps. Time is counted in instructions, one in a nanosecond. All CPUs

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
 
+use crate::rig::results::once;
 use crate::rig::{Bochs, Flavour, Guest, bpf, in_repository, program};
 use crate::suite::avx::fairness::{LICENCES, with_fake_counters};
 use crate::suite::avx::{SCALAR_LIBRARY, phases_guest};
@@ -109,11 +110,7 @@ pub fn migration_vs_setaffinity() -> Result<f64> {
 /// Both figures are of one run, which is expensive.
 fn migrations() -> Result<Migrations> {
     static MEASURED: OnceLock<Migrations> = OnceLock::new();
-    if let Some(migrations) = MEASURED.get() {
-        return Ok(*migrations);
-    }
-    let measured = measure_migrations()?;
-    Ok(*MEASURED.get_or_init(|| measured))
+    once(&MEASURED, measure_migrations).copied()
 }
 
 /// Kernel instructions for each migration.

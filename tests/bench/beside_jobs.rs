@@ -38,8 +38,7 @@ fn measure(cpus: usize) -> Result<Vec<f64>> {
     let mut ratios = Vec::new();
     for (n, load) in loads.iter().enumerate() {
         for percentile in PERCENTILES {
-            let of = |whose: &str| counts[format!("{whose}_{n}_{percentile}").as_str()] as f64;
-            let ratio = of("ours") / of("kernels");
+            let ratio = counts.ours_by_kernels(&format!("{n}_{percentile}"));
             eprintln!("rig: {ratio:.3} {percentile} of {load}");
             ratios.push(ratio);
         }

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use anyhow::Result;
 
+use crate::rig::results::once;
 use crate::rig::{Flavour, Qemu};
 use crate::suite::counts::{Counts, counts_of};
 use crate::suite::{scheduler_guest, script};
@@ -52,13 +53,5 @@ fn measure() -> Result<Counts> {
 /// Ours by the kernel's own. All figures are of one run.
 pub fn ratio(tool: &str) -> Result<f64> {
     static MEASURED: OnceLock<Counts> = OnceLock::new();
-    let counts = match MEASURED.get() {
-        Some(counts) => counts,
-        None => {
-            let counts = measure()?;
-            MEASURED.get_or_init(|| counts)
-        }
-    };
-    let of = |whose: &str| counts[format!("{whose}_{tool}").as_str()] as f64;
-    Ok(of("ours") / of("kernels"))
+    Ok(once(&MEASURED, measure)?.ours_by_kernels(tool))
 }

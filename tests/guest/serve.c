@@ -64,8 +64,7 @@ struct server {
 	unsigned seed;
 	uint64_t *late_ns;
 	size_t done, room;
-	/* Of the workers: how many have not done their part of the request, and how much that is.
-	 */
+	/* How many workers have not done their part of a request yet, and how much that is. */
 	unsigned open;
 	uint64_t rounds;
 	int has_ended;

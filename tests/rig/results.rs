@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -89,6 +90,15 @@ impl Bench {
         let command = format!("make bench ONLY={name}");
         Figure::measured(name, unit, bar.say(), command, measure(), judge)
     }
+}
+
+/// What was measured before, if that is kept: figures of the same run need it once.
+pub fn once<T>(kept: &OnceLock<T>, measure: impl FnOnce() -> Result<T>) -> Result<&T> {
+    if let Some(measured) = kept.get() {
+        return Ok(measured);
+    }
+    let measured = measure()?;
+    Ok(kept.get_or_init(|| measured))
 }
 
 /// Where a figure should be.

@@ -19,6 +19,12 @@ impl Counts {
     pub fn get(&self, name: &str) -> Option<u64> {
         self.by_name.get(name).copied()
     }
+
+    /// Of what was counted under both schedulers, ours by the kernel's own.
+    pub fn ours_by_kernels(&self, name: &str) -> f64 {
+        let of = |whose: &str| self[format!("{whose}_{name}").as_str()] as f64;
+        of("ours") / of("kernels")
+    }
 }
 
 impl Index<&str> for Counts {

@@ -11,6 +11,7 @@ use anyhow::{Result, ensure};
 use super::counts::{Counts, counts_of};
 use super::{scheduler_guest, script};
 use crate::rig::machine::Machine;
+use crate::rig::results::once;
 use crate::rig::{Bochs, Flavour, Qemu, in_repository, program};
 
 crate::tests! {
@@ -70,19 +71,13 @@ pub fn served(
 
 /// Ours by the kernel's own, under a policy.
 fn ratio(policy: &'static str, kept: &OnceLock<Counts>, figure: &str) -> Result<f64> {
-    let counts = match kept.get() {
-        Some(counts) => counts,
-        None => {
-            let machine = Bochs::cpus(4).at_a_servers_pace();
-            let loads = [LIGHT, HEAVY].map(|load| format!("serve {load}"));
-            let loads: Vec<&str> = loads.iter().map(String::as_str).collect();
-            let arguments = format!("--policy {policy}");
-            let counts = served(machine.into(), Flavour::Patched, &arguments, &loads)?;
-            kept.get_or_init(|| counts)
-        }
+    let measure = || {
+        let machine = Bochs::cpus(4).at_a_servers_pace();
+        let loads = [LIGHT, HEAVY].map(|load| format!("serve {load}"));
+        let loads: Vec<&str> = loads.iter().map(String::as_str).collect();
+        served(machine.into(), Flavour::Patched, &format!("--policy {policy}"), &loads)
     };
-    let of = |whose: &str| counts[format!("{whose}_{figure}").as_str()] as f64;
-    Ok(of("ours") / of("kernels"))
+    Ok(once(kept, measure)?.ours_by_kernels(figure))
 }
 
 macro_rules! figures {
