@@ -226,6 +226,10 @@ fn lists_of_other_programs_are_read_right() -> Result<()> {
         ["CONFIG_B=y"]
     );
     ensure_eq!(
+        options_missing("# CONFIG_A is not set\n# CONFIG_B is not set\n", "CONFIG_A=m\n"),
+        ["# CONFIG_A is not set"]
+    );
+    ensure_eq!(
         warning_in("kernel/x.c:12:3: warning: unused variable 'y' [-Wunused-variable]"),
         Some("kernel/x.c: unused variable 'y' [-Wunused-variable]".to_owned())
     );
