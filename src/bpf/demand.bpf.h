@@ -158,7 +158,8 @@ static int look(void *map, int *key, struct look_timer *timer)
 	if (policy && follows_use(policy))
 		again_ns = LOOK_CLOSELY_NS;
 	if (policy && start_resizing()) {
-		u32 size = is_approaching ? sizing.nr_avx : look_at_demand(policy);
+		bool goes_on = is_approaching && policy->avx_cores_for != SERVED_NOBODY;
+		u32 size = goes_on ? sizing.nr_avx : look_at_demand(policy);
 
 		licence_hold_ns = policy->licence_hold_ns;
 		avx_slice_ns = policy->avx_slice_ns;

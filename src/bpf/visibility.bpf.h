@@ -106,7 +106,8 @@ __noinline int hide_or_show(struct task_struct *p __arg_trusted,
 			    struct task_ctx *tctx __arg_nonnull,
 			    const struct avx_moment *at __arg_nonnull)
 {
-	const struct avx_process *process;
+	const struct avx_policy *policy;
+	struct avx_process *process;
 
 	if (tctx->habit.class == CLASS_AVX) {
 		show(p, tctx);
@@ -116,7 +117,13 @@ __noinline int hide_or_show(struct task_struct *p __arg_trusted,
 	if (tctx->hidden)
 		return 0;
 	process = lookup_process(p);
-	if (process && is_to_be_hidden(process, &tctx->habit, at))
+	if (!process || !process->convicted)
+		return 0;
+	/* Of a process that others left alone another policy may think otherwise. */
+	policy = current_policy();
+	if (policy)
+		look_for_name(p, process, policy);
+	if (is_to_be_hidden(process, &tctx->habit, at))
 		hide(p, tctx, hidden_between_phases());
 	return 0;
 }

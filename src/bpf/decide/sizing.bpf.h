@@ -501,10 +501,9 @@ __verified_once u32 size_avx_set(struct avx_sizing *sizing __arg_nonnull,
 	sizing->now += demand->elapsed_ns;
 	if (policy->sizing != SIZING_CONTROLLER)
 		sizing->has_more = false;
-	if (policy->avx_cores_for == SERVED_NOBODY) {
-		sizing->nr_avx = 0;
+	/* How many were needed is known when somebody is served again. */
+	if (policy->avx_cores_for == SERVED_NOBODY)
 		return 0;
-	}
 	switch (policy->sizing) {
 	case SIZING_STATIC:
 		sizing->nr_avx = at_most(policy->avx_cpus, demand->nr_cpus);

@@ -3,7 +3,9 @@
 
 use super::native::{first_need, size_avx_set};
 use crate::agent::policy;
-use crate::bpf::intf::{SIZING_SHARE, avx_demand, avx_policy, avx_sizing, avx_waiting};
+use crate::bpf::intf::{
+    SERVED_NOBODY, SIZING_SHARE, avx_demand, avx_policy, avx_sizing, avx_waiting,
+};
 
 pub const MS: u64 = 1_000_000;
 pub const STEP: u64 = MS / 10;
@@ -48,6 +50,8 @@ impl Result {
 pub struct Machine {
     pub policy: avx_policy,
     pub sizing: avx_sizing,
+    /// How many AVX cores there are.
+    pub size: u32,
     pub shape: avx_demand,
     since_look: avx_demand,
     pub threads: Vec<Thread>,
@@ -60,7 +64,7 @@ impl Machine {
         let shape = avx_demand { nr_cpus, granule, ..avx_demand::default() };
         let (sizing, threads) = (avx_sizing::default(), Vec::new());
         let (since_look, result) = (shape, Result::default());
-        Self { policy, sizing, shape, since_look, threads, now: 0, result }
+        Self { policy, sizing, size: 0, shape, since_look, threads, now: 0, result }
     }
 
     /// So many threads from now on, out of step with each other.
@@ -73,18 +77,20 @@ impl Machine {
     }
 
     fn resize(&mut self, size: impl FnOnce(&mut avx_sizing, &avx_policy, &avx_demand) -> u32) {
-        let before = self.sizing.nr_avx;
+        let before = self.size;
         let after = size(&mut self.sizing, &self.policy, &self.since_look);
         assert!(after <= self.shape.nr_cpus);
+        self.size = after;
         self.result.changes += u32::from(after != before);
         self.result.largest = self.result.largest.max(after);
     }
 
     fn step(&mut self) {
-        if self.threads.iter().any(|thread| thread.is_wide) {
+        let serves = self.policy.avx_cores_for != u64::from(SERVED_NOBODY);
+        if serves && self.threads.iter().any(|thread| thread.is_wide) {
             self.resize(|sizing, policy, demand| first_need(sizing, policy, demand));
         }
-        let mut free = self.sizing.nr_avx;
+        let mut free = self.size;
         let full = (self.since_look.elapsed_ns + STEP) * u64::from(self.shape.nr_cpus);
         for thread in &mut self.threads {
             thread.waits = thread.is_wide && free == 0;
@@ -119,7 +125,7 @@ impl Machine {
 
         self.now += STEP;
         self.since_look.elapsed_ns += STEP;
-        self.result.avx_cpu_ns += u64::from(self.sizing.nr_avx) * STEP;
+        self.result.avx_cpu_ns += u64::from(self.size) * STEP;
         if self.since_look.elapsed_ns == LOOK {
             let nr = self.threads.iter().filter(|thread| thread.waits).count() as u64;
             self.since_look.avx = avx_waiting { nr, weight: 100 * nr };

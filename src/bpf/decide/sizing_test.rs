@@ -281,9 +281,24 @@ fn where_nobody_is_served_there_are_no_avx_cores() {
         let policy = policy_with(|it| (it.sizing, it.avx_cores_for) = (sizing.into(), nobody));
         let mut machine = Machine::new(policy, 40, 1);
         machine.threads(40, STEP, STEP);
-        machine.run(SECOND);
-        assert_eq!(machine.sizing.nr_avx, 0);
+        assert_eq!(machine.run(SECOND).largest, 0);
     }
+}
+
+/// As when two policies are tried by turns.
+#[test]
+fn who_is_served_again_has_as_many_avx_cores_as_before() {
+    let mut machine = Machine::new(policy::standard(), 40, 1);
+    machine.threads(40, STEP, STEP);
+    machine.run(SECOND);
+    let before = machine.size;
+    assert!(before > 2, "{before}");
+    machine.policy.avx_cores_for = SERVED_NOBODY.into();
+    machine.run(SECOND / 10);
+    assert_eq!(machine.size, 0);
+    machine.policy = policy::standard();
+    machine.run(LOOK);
+    assert!(machine.size.abs_diff(before) <= 1, "{} and {before}", machine.size);
 }
 
 #[test]

@@ -326,6 +326,30 @@ fn who_had_realtime_priority_begins_anew() {
     }
 }
 
+/// As when two policies are tried by turns. Each task is a process of its own, and few of them use
+/// wide vectors for so long that a tick would see that.
+#[test]
+fn who_is_served_again_is_served_at_once() {
+    let turns = ["only-where-it-pays=off", "return=syscall"];
+    let mut engine = machine(8, AVX_TIER_TRAP, &turns);
+    let tasks: Vec<Task> = (0..8).map(|n| engine.spawn(Box::new(Alternates(n)), 100)).collect();
+    engine.run_for(SECOND).unwrap();
+    let hidden = |engine: &Engine<Steady>| {
+        tasks.iter().filter(|task| engine.kernel().is_hidden_from(**task)).count()
+    };
+    assert!(engine.kernel().nr_avx_cores() > 0 && hidden(&engine) > 4, "{}", hidden(&engine));
+    for round in 0..8 {
+        let serves = round % 2 == 1;
+        let turns = if serves { &turns[..] } else { &["avx-cores-for=nobody"] };
+        engine.kernel_mut().set_policy(&in_force(turns));
+        engine.run_for(20 * MS).unwrap();
+        let are = (engine.kernel().nr_avx_cores() > 0, hidden(&engine) > 4);
+        assert_eq!(are, (serves, serves), "{round}: {} hidden", hidden(&engine));
+        engine.run_for(60 * MS).unwrap();
+    }
+    engine.kernel().audit().unwrap();
+}
+
 /// The kernel has let go of it as well, and need not tell of another program.
 #[test]
 fn who_began_another_program_begins_anew() {
