@@ -14,15 +14,16 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Each may know those in its line, and what is within itself.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("", &["cmd", "agent", "about"]),
     ("cmd", &["agent", "sim", "bpf", "processors", "about", "files"]),
     ("agent", &["bpf", "processors", "about", "files"]),
-    ("sim", &["bpf", "processors"]),
+    ("sim", &["bpf", "processors", "trials"]),
     ("sim::study", &["sim::workload", "sim::kernel", "sim::machine"]),
     ("sim::workload", &["sim::kernel", "sim::machine"]),
     ("sim::kernel", &["sim::machine"]),
     ("sim::machine", &[]),
+    ("trials", &[]),
     ("processors", &["bpf"]),
     ("bpf", &[]),
     ("about", &[]),

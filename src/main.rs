@@ -12,6 +12,7 @@ mod files;
 mod layers_test;
 mod processors;
 mod sim;
+mod trials;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

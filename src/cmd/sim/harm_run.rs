@@ -13,6 +13,7 @@ use crate::sim::comparison::Comparison;
 use crate::sim::harm::draw::Draw;
 use crate::sim::harm::judge::{Judged, Runs, members};
 use crate::sim::harm::tally::{Case, Failure, Replay};
+use crate::sim::harm::whole::Whole;
 use crate::sim::outcome::Outcome;
 use crate::sim::workload_file;
 
@@ -123,7 +124,8 @@ fn judge(plan: &Plan, it: &Filed<'_>, seeds: &Seeds) -> Result<Played> {
     let of_seeds: Vec<&[Outcome]> = comparisons.iter().map(|it| &it.outcomes[..]).collect();
     let runs = Runs { members: &members, cpus: shape.nr_cpus().into(), of_seeds };
     let judged = plan.policies.iter().flat_map(|policy| runs.judge(&plan.baseline, policy));
-    Ok(Ok(Case { replay, judged: judged.collect() }))
+    let wholes = plan.policies.iter().map(|policy| Whole::of(&runs, policy));
+    Ok(Ok(Case { replay, judged: judged.collect(), wholes: wholes.collect() }))
 }
 
 #[cfg(test)]

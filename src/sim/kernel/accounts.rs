@@ -3,11 +3,29 @@
 
 use super::engine::Engine;
 use crate::sim::machine::hardware::Hardware;
+use crate::trials::Sums;
 
 impl<H: Hardware> Engine<H> {
     /// How often any task has moved to another CPU.
     pub fn moves(&self) -> u64 {
         self.past_moves + self.threads.keys().map(|task| self.kernel.moves(*task)).sum::<u64>()
+    }
+
+    /// How often wide work began where it was hidden.
+    pub fn wide_faults(&self) -> u64 {
+        self.wide_faults
+    }
+
+    /// Of each program: what those of its tasks have done that are there.
+    pub fn sums(&self) -> Sums {
+        let mut sums = Sums::new();
+        for (task, thread) in &self.threads {
+            let sum = sums.entry(thread.home.footprint.program).or_default();
+            sum.work += thread.done.iter().sum::<f64>();
+            sum.awake_ns += (self.kernel.ran(*task) + self.kernel.waited(*task)) as f64;
+            sum.weight = thread.home.weight.into();
+        }
+        sums
     }
 
     /// For how long all tasks together have run.

@@ -61,7 +61,7 @@ pub(super) struct Thread {
     fetches_to: usize,
     pub(super) home: Home,
     /// By kind.
-    done: Work,
+    pub(super) done: Work,
     clocked: Clocked,
 }
 
@@ -118,6 +118,7 @@ pub struct Engine<H> {
     sources: Vec<Box<dyn Source>>,
     /// Moves between CPUs by tasks that are gone.
     pub(super) past_moves: u64,
+    pub(super) wide_faults: u64,
     /// For how long those ran, by program.
     pub(super) past_ran: BTreeMap<u64, u64>,
     /// Work that programs gave to CPUs.
@@ -145,6 +146,7 @@ impl<H: Hardware> Engine<H> {
             caches: Caches::new(costs.caches, &places),
             sources: Vec::new(),
             past_moves: 0,
+            wide_faults: 0,
             past_ran: BTreeMap::new(),
             given: 0.0,
             dice: 1,

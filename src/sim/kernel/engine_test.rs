@@ -112,6 +112,18 @@ fn cpus_are_shared_fairly() {
 }
 
 #[test]
+fn who_waits_is_known_to_have_waited() {
+    let mut engine = machine(4, AVX_TIER_OBSERVE, &[]);
+    let tasks: Vec<Task> = (0..10).map(|_| engine.spawn(busy(), 100)).collect();
+    let pause = [Step::Work(Kind::Scalar, 1e5), Step::Sleep(300 * MS)];
+    let sleeper = engine.spawn(forever(&pause), 100);
+    engine.run_for(SECOND).unwrap();
+    let awake = |task| engine.kernel().ran(task) + engine.kernel().waited(task);
+    assert!(tasks.iter().all(|task| awake(*task).abs_diff(SECOND) < MS));
+    assert!(awake(sleeper) < 100 * MS, "{} ns", awake(sleeper));
+}
+
+#[test]
 fn shares_follow_weights() {
     let mut engine = machine(1, AVX_TIER_OBSERVE, &[]);
     let (light, heavy) = (engine.spawn(busy(), 100), engine.spawn(busy(), 300));

@@ -93,6 +93,7 @@ struct sim_task {
 	u64 queued_at; /* where it waits now */
 	s32 ran_on;    /* the last time, or -1 */
 	u64 moves;
+	u64 waited_ns; /* for a CPU, up to when it ran the last time */
 	void *storage[SIM_STORAGES];
 	/* Of all tasks. */
 	struct sim_task *newer;
@@ -183,6 +184,7 @@ struct sim_task *sim_current(u32 cpu);
 u32 sim_task_cpu(const struct sim_task *task);
 u64 sim_task_ran(const struct sim_task *task);
 u64 sim_task_moves(const struct sim_task *task);
+u64 sim_task_waited(const struct sim_task *task);
 u64 sim_task_waived(struct sim_task *task);
 /* Since when it waits for a CPU, in whichever queues of the scheduler, or 0. */
 u64 sim_task_waits_since(const struct sim_task *task);

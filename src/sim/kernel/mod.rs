@@ -416,6 +416,12 @@ impl Kernel {
         unsafe { native::sim_task_moves(task.0) }
     }
 
+    /// For a CPU, in all.
+    pub fn waited(&self, task: Task) -> u64 {
+        // SAFETY: see above.
+        unsafe { native::sim_task_waited(task.0) }
+    }
+
     pub fn waits_since(&self, task: Task) -> Option<u64> {
         // SAFETY: see above.
         let since = unsafe { native::sim_task_waits_since(task.0) };
@@ -427,6 +433,12 @@ impl Kernel {
         unsafe { native::sim_task_is_hidden(task.0) }
     }
 
+    pub fn set_policy(&mut self, policy: &avx_policy_in_force) {
+        self.policy = *policy;
+        // SAFETY: the policy is copied.
+        unsafe { native::sim_set_policy(policy) }
+    }
+
     pub fn set_wide_registers(&mut self, task: Task, has: bool) {
         // SAFETY: see above.
         unsafe { native::sim_task_has_wide(task.0, has) }
@@ -436,12 +448,6 @@ impl Kernel {
 // Trials and tests alone ask for these.
 #[cfg_attr(not(test), allow(dead_code))]
 impl Kernel {
-    pub fn set_policy(&mut self, policy: &avx_policy_in_force) {
-        self.policy = *policy;
-        // SAFETY: the policy is copied.
-        unsafe { native::sim_set_policy(policy) }
-    }
-
     /// From now on it is noted which callbacks are called of which task.
     pub fn note_calls(&mut self) {
         // SAFETY: a flag is stored.

@@ -87,6 +87,8 @@ void sim_tell_running(struct sim_task *task)
 static void enter_cpu(u32 cpu, struct sim_task *next)
 {
 	sim_unlink_task(next);
+	if (next->state == SIM_WAITS)
+		next->waited_ns += scx_bpf_now() - next->runnable_at;
 	next->state = SIM_RUNS;
 	next->cpu = cpu;
 	if (next->ran_on >= 0 && next->ran_on != cpu)

@@ -58,6 +58,7 @@ impl<H: Hardware> Engine<H> {
                 if let Some(code) = code_of(kind).filter(|_| self.kernel.is_hidden_from(task)) {
                     self.kernel.fault(cpu, code);
                     self.charge(task, self.costs.fault);
+                    self.wide_faults += u64::from(is_wide(kind));
                 }
             }
             Some(Step::Syscall) => {

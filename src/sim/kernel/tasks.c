@@ -156,6 +156,14 @@ u64 sim_task_ran(const struct sim_task *task)
 	return task->t.se.sum_exec_runtime;
 }
 
+/* Up to now. */
+u64 sim_task_waited(const struct sim_task *task)
+{
+	u64 waits_ns = task->state == SIM_WAITS ? scx_bpf_now() - task->runnable_at : 0;
+
+	return task->waited_ns + waits_ns;
+}
+
 u64 sim_task_moves(const struct sim_task *task)
 {
 	return task->moves;

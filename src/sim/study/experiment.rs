@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::outcome::Outcome;
 use super::setup::Setup;
+use super::tried::Tried;
 use super::variant::Variant;
 use super::watch::Watch;
 use crate::bpf::intf::{
@@ -58,19 +59,33 @@ pub fn check(setup: &Setup) -> Result<()> {
 
 pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outcome> {
     let (mut engine, records) = begun(setup, variant, policy)?;
-    engine.run_for(WARM_UP_NS).context("warming up").with_context(|| mistake(variant))?;
+    let mut tried = variant.is_tried.then(|| Tried::new(policy, setup.seed, engine.now()));
+    run_for(&mut engine, &mut tried, WARM_UP_NS)
+        .context("warming up")
+        .with_context(|| mistake(variant))?;
     for record in &records {
         record.borrow_mut().latency = Histogram::default();
     }
     let mut watch = Watch::new(&mut engine, &setup.topology, setup.seconds * SECOND, &records);
     while let Some(ns) = watch.next_slice() {
-        engine.run_for(ns).with_context(|| mistake(variant))?;
+        run_for(&mut engine, &mut tried, ns).with_context(|| mistake(variant))?;
         watch.look(&mut engine, &records);
     }
     if policy.fairness == u64::from(FAIRNESS_OFF) {
         watch.estimate_error = None;
     }
-    Ok(Outcome::new(setup, variant, watch, &records))
+    let mut outcome = Outcome::new(setup, variant, watch, &records);
+    if let Some(tried) = tried {
+        outcome.variant += &format!(": {}", tried.found());
+    }
+    Ok(outcome)
+}
+
+fn run_for(engine: &mut Engine<Modelled>, tried: &mut Option<Tried>, ns: u64) -> Result<()> {
+    match tried {
+        Some(tried) => tried.run_for(engine, ns),
+        None => engine.run_for(ns),
+    }
 }
 
 /// Of the scheduler, unless it is the model's own.

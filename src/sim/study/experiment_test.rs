@@ -425,6 +425,17 @@ fn a_server_at_low_load_is_left_alone_where_clocks_stay() {
     assert!((0.99..1.01).contains(&(ours / alone)), "{ours}, and {alone} if left alone");
 }
 
+/// A server gains by AVX cores, and an encoder that has the machine to itself does not.
+#[test]
+fn what_a_trial_finds_better_is_in_force() {
+    for (name, gains) in [("nginx", true), ("nginx-low", true), ("x264", false), ("few", false)] {
+        let tried = outcome(&named(name, 5), &of("trials"));
+        assert_eq!(tried.avx_cores > 0, gains, "{name}: {}", tried.variant);
+        let changed = tried.role_changes_over_time.last().map_or(0.0, |(at_ms, _)| *at_ms);
+        assert!(changed < 4000.0, "{name}: {changed} ms");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_outcome() {
     for name in ["nginx-low", "x265-parsec", "x265-build"] {

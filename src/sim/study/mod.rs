@@ -15,6 +15,7 @@ pub mod setup;
 pub mod sweep;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod trial;
+mod tried;
 mod uncertainty;
 pub mod unfairness;
 pub mod variant;

@@ -44,6 +44,9 @@ pub struct Outcome {
     /// Busy ones whose clock was low at a time, on average: one that idles loses nothing by that.
     pub low_cores: f64,
     pub migrations_per_request: f64,
+    pub moves: u64,
+    /// How often wide work began where it was hidden.
+    pub wide_faults: u64,
     /// Of the work with 512-bit vectors, how much was done on scalar cores.
     pub wide_on_scalar_share: f64,
     pub scalar_cores: ClassShares,
@@ -125,6 +128,8 @@ impl Outcome {
             role_changes: watch.role_changes.last().map_or(0, |(_, nr)| *nr),
             low_cores: seconds_low(&[watch.scalar, watch.avx]) / seconds,
             migrations_per_request: watch.moves as f64 / done.max(1) as f64,
+            moves: watch.moves,
+            wide_faults: watch.wide_faults,
             wide_on_scalar_share: if wide > 0.0 { watch.scalar.wide / wide } else { 0.0 },
             scalar_cores: shares(&watch.scalar),
             avx_class: shares(&watch.avx),
@@ -251,6 +256,8 @@ pub fn made_up(work: f64, groups: Vec<GroupOutcome>) -> Outcome {
         role_changes: 0,
         low_cores: 0.0,
         migrations_per_request: 0.0,
+        moves: 0,
+        wide_faults: 0,
         wide_on_scalar_share: 0.0,
         scalar_cores: shares.clone(),
         avx_class: shares,

@@ -79,6 +79,7 @@ pub struct Watch {
     pub role_changes: Vec<(u64, u64)>,
     roles_changed_before: u64,
     pub moves: u64,
+    pub wide_faults: u64,
     pub ran: u64,
     /// By each group.
     pub ran_of_groups: Vec<u64>,
@@ -148,6 +149,7 @@ impl Watch {
             role_changes: vec![(0, 0)],
             roles_changed_before: role_changes(engine),
             moves: engine.moves(),
+            wide_faults: engine.wide_faults(),
             ran: engine.ran(),
             ran_of_groups: ran_of_groups(engine, records.len()),
             events: engine.nr_events(),
@@ -194,6 +196,7 @@ impl Watch {
     /// From sums to differences.
     fn finish(&mut self, engine: &Engine<Modelled>, records: &[SharedRecord]) {
         self.moves = engine.moves() - self.moves;
+        self.wide_faults = engine.wide_faults() - self.wide_faults;
         self.ran = engine.ran() - self.ran;
         let now = ran_of_groups(engine, self.ran_of_groups.len());
         for (it, now) in self.ran_of_groups.iter_mut().zip(now) {

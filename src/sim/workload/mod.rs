@@ -230,6 +230,10 @@ impl Group {
         self.steps.iter().any(|step| step.what == *what)
     }
 
+    pub fn sleeps(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.what, What::Wait | What::Sleep(_)))
+    }
+
     /// How long its clients do, if it has any.
     pub fn think(&self) -> Option<&Length> {
         match &self.arrivals {

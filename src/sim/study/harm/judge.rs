@@ -36,6 +36,8 @@ pub struct Member {
     pub threads: f64,
     /// Whether it answers requests, from wherever they come.
     pub answers: bool,
+    /// Whether its threads never sleep.
+    pub is_busy: bool,
 }
 
 pub fn members(workload: &Workload, topology: &Topology) -> Vec<Member> {
@@ -43,6 +45,7 @@ pub fn members(workload: &Workload, topology: &Topology) -> Vec<Member> {
         weight: group.weight.into(),
         threads: group.nr_threads(topology) as f64,
         answers: group.has(&What::Wait),
+        is_busy: !group.sleeps(),
     };
     workload.groups.iter().map(member).collect()
 }
@@ -207,12 +210,12 @@ impl Runs<'_> {
         })
     }
 
-    fn outcomes(&self, policy: &str) -> impl Iterator<Item = &Outcome> {
+    pub fn outcomes(&self, policy: &str) -> impl Iterator<Item = &Outcome> {
         let of_seed = move |all: &&[Outcome]| all.iter().position(|it| it.policy == policy);
         self.of_seeds.iter().filter_map(move |all| all.get(of_seed(all)?))
     }
 
-    fn groups(&self, n: usize, policy: &str) -> impl Iterator<Item = &GroupOutcome> {
+    pub fn groups(&self, n: usize, policy: &str) -> impl Iterator<Item = &GroupOutcome> {
         self.outcomes(policy).filter_map(move |it| it.groups.get(n))
     }
 
@@ -270,7 +273,7 @@ pub struct Claim {
 
 impl Claim {
     /// Of a group that wants so many at a time; a thread has one at most.
-    fn of(member: &Member, wants: f64) -> Self {
+    pub fn of(member: &Member, wants: f64) -> Self {
         Self { weight: member.weight * member.threads, most: wants.min(member.threads) }
     }
 }
@@ -316,8 +319,9 @@ mod tests {
     use super::*;
     use crate::sim::study::outcome::made_up;
 
-    const FROM_OUTSIDE: Member = Member { weight: 100.0, threads: 4.0, answers: true };
-    const BUSY: Member = Member { weight: 100.0, threads: 4.0, answers: false };
+    const FROM_OUTSIDE: Member =
+        Member { weight: 100.0, threads: 4.0, answers: true, is_busy: false };
+    const BUSY: Member = Member { weight: 100.0, threads: 4.0, answers: false, is_busy: true };
 
     fn group(requests_per_s: f64, unfinished: Option<f64>, cpus: f64) -> GroupOutcome {
         let (name, latency_us, relative) = ("it".to_owned(), None, None);

@@ -18,6 +18,7 @@ pub mod judge;
 pub mod program;
 pub mod tally;
 mod text;
+pub mod whole;
 
 #[cfg(test)]
 mod harm_test;

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::judge::{Judged, Verdict};
+use super::whole::Whole;
 use crate::sim::study::sweep::percentile;
 
 /// A drawn workload, as it is played again.
@@ -21,6 +22,7 @@ pub struct Case {
     #[serde(flatten)]
     pub replay: Replay,
     pub judged: Vec<Judged>,
+    pub wholes: Vec<Whole>,
 }
 
 /// A workload that could not be run: the model found a mistake.
@@ -61,6 +63,11 @@ pub struct Tally {
     /// What a tenth of the gains is below, two tenths and so on; of those who had more than their
     /// share there is none.
     pub deciles: Vec<f64>,
+    /// How far CPU time is from what weights say, where somebody always wants to run: the root of
+    /// the mean square.
+    pub share_error: Option<f64>,
+    /// In the workload that needs the most.
+    pub moves_per_use: Option<f64>,
     #[serde(skip)]
     pub gains: Vec<f64>,
 }
@@ -77,6 +84,8 @@ impl Tally {
         let below = |most: f64| harmed.iter().filter(|gain| **gain < most).count();
         let (had_more, pile_up) = (gains(&[Verdict::HadMore]), gains(&[Verdict::PilesUp]));
         let counted = gains(&[Verdict::Fine, Verdict::Harmed]);
+        let wholes = || cases.iter().flat_map(|it| &it.wholes).filter(|it| it.policy == policy);
+        let errors: Vec<f64> = wholes().filter_map(|it| it.share_error).collect();
         Self {
             policy: policy.to_owned(),
             groups: counted.len() + had_more.len(),
@@ -87,9 +96,16 @@ impl Tally {
             had_more: had_more.len(),
             pile_up: pile_up.len(),
             deciles: (1..10).filter_map(|n| percentile(&counted, f64::from(n) / 10.0)).collect(),
+            share_error: root_mean_square(&errors),
+            moves_per_use: wholes().filter_map(|it| it.moves_per_use).max_by(f64::total_cmp),
             gains: counted,
         }
     }
+}
+
+fn root_mean_square(all: &[f64]) -> Option<f64> {
+    let squares: f64 = all.iter().map(|it| it * it).sum();
+    (!all.is_empty()).then(|| (squares / all.len() as f64).sqrt())
 }
 
 /// Who is harmed the most, under whichever policy, with the workload.
@@ -125,7 +141,7 @@ pub fn made_up(workload: &str, gains: &[(Verdict, f64)]) -> Case {
         command: format!("scx_avxspec sim run --workload={workload}.toml"),
         text: "about = \"it\"\n".to_owned(),
     };
-    Case { replay, judged: gains.iter().map(judged).collect() }
+    Case { replay, judged: gains.iter().map(judged).collect(), wholes: Vec::new() }
 }
 
 #[cfg(test)]
@@ -163,7 +179,26 @@ mod tests {
         let harmed = (tally.harmed, tally.harmed_below_0_9, tally.harmed_below_0_5);
         assert_eq!((harmed, tally.gain_above_1_1), ((3, 2, 1), 1));
         assert_eq!((tally.deciles.len(), tally.deciles[4]), (9, 0.95));
-        assert_eq!(Tally::of("another", &cases()).groups, 0);
+        let nobody = Tally::of("another", &cases());
+        assert_eq!((nobody.groups, nobody.share_error, nobody.moves_per_use), (0, None, None));
+    }
+
+    #[test]
+    fn errors_of_shares_are_averaged_and_the_most_moves_count() {
+        let with = |policy: &str, share_error, moves_per_use| {
+            let policy = policy.to_owned();
+            let wholes = vec![Whole { policy, share_error, moves_per_use }];
+            Case { wholes, ..made_up("a", &[]) }
+        };
+        let cases = [
+            with("default", Some(0.03), Some(2.0)),
+            with("default", Some(0.04), Some(1.5)),
+            with("default", None, None),
+            with("another", Some(0.5), Some(9.0)),
+        ];
+        let tally = Tally::of("default", &cases);
+        assert!((tally.share_error.unwrap() - 0.00125_f64.sqrt()).abs() < 1e-9, "{tally:?}");
+        assert_eq!(tally.moves_per_use, Some(2.0));
     }
 
     #[test]

@@ -37,6 +37,8 @@ fn outcome(work: f64, nr_avx: u32) -> Outcome {
         role_changes: 3,
         low_cores: 1.5,
         migrations_per_request: 2.5,
+        moves: 250,
+        wide_faults: 100,
         wide_on_scalar_share: 0.125,
         scalar_cores: shares.clone(),
         avx_class: shares,

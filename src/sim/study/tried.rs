@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A policy on trial on a modelled machine: it is in force, or AVX-512 is left alone, whichever
+//! programs get more done under.
+
+use anyhow::Result;
+
+use crate::bpf::intf::{SERVED_NOBODY, avx_policy, avx_policy_in_force};
+use crate::sim::kernel::engine::Engine;
+use crate::sim::machine::hardware::Modelled;
+use crate::trials::{Course, Side, Subject, Sums};
+
+pub struct Tried {
+    course: Course,
+    both: Both,
+}
+
+/// The policy, and the same without AVX cores.
+struct Both {
+    policy: avx_policy,
+    generation: u64,
+    /// There was AVX work.
+    is_concerned: bool,
+}
+
+struct Machine<'a> {
+    engine: &'a mut Engine<Modelled>,
+    both: &'a mut Both,
+}
+
+impl Tried {
+    /// The policy is in force.
+    pub fn new(policy: &avx_policy, seed: u64, now_ns: u64) -> Self {
+        let both = Both { policy: *policy, generation: 1, is_concerned: false };
+        Self { course: Course::new(seed, now_ns), both }
+    }
+
+    /// What came of it, for people to read.
+    pub fn found(&self) -> String {
+        let judgement = self.course.judgement().filter(|_| self.course.is_decided());
+        judgement.map_or("nothing yet".to_owned(), |it| {
+            let ratio = it.balance.mean.exp();
+            format!("{ratio:.3} +- {:.3}", ratio * it.balance.error)
+        })
+    }
+
+    pub fn run_for(&mut self, engine: &mut Engine<Modelled>, ns: u64) -> Result<()> {
+        let Self { course, both } = self;
+        let end = engine.now() + ns;
+        while engine.now() < end {
+            while course.due_ns() <= engine.now() {
+                course.go_on(engine.now(), &mut Machine { engine, both });
+            }
+            engine.run_for(course.due_ns().min(end) - engine.now())?;
+        }
+        Ok(())
+    }
+}
+
+impl Subject for Machine<'_> {
+    fn is_concerned(&mut self) -> bool {
+        self.both.is_concerned |= self.engine.kernel().nr_avx_cores() > 0;
+        self.both.is_concerned
+    }
+
+    fn enter(&mut self, side: Side) {
+        let mut policy = self.both.policy;
+        if side == Side::Without {
+            policy.avx_cores_for = SERVED_NOBODY.into();
+        }
+        self.both.generation += 1;
+        let generation = self.both.generation;
+        let in_force = avx_policy_in_force { generation, checksum: 0, policy };
+        self.engine.kernel_mut().set_policy(&in_force);
+    }
+
+    fn sums(&mut self) -> Sums {
+        self.engine.sums()
+    }
+}
