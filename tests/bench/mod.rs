@@ -5,6 +5,7 @@ mod agent;
 mod avx;
 mod beside_jobs;
 mod callbacks;
+mod eevdf;
 pub mod figures;
 mod hiding;
 mod modelled;
