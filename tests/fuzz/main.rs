@@ -29,6 +29,8 @@ mod files;
 mod processors;
 #[path = "../../src/sim/mod.rs"]
 mod sim;
+#[path = "../../src/trials/mod.rs"]
+mod trials;
 
 use sim::scenario::Scenario;
 use sim::trial;
