@@ -65,10 +65,9 @@ static void show(struct task_struct *p, struct task_ctx *tctx)
  * What is hidden between phases: CPUID with it, where the CPU can, so that whoever looks
  * for AVX-512 then finds it. That one library did so says nothing of the next one.
  */
-static u32 hidden_between_phases(void)
+static u32 hidden_between_phases(const struct avx_policy *policy)
 {
-	const struct avx_policy *policy = current_policy();
-	bool with_cpuid = hides_cpuid && policy && policy->detection_grace_ns;
+	bool with_cpuid = hides_cpuid && policy->detection_grace_ns;
 
 	return XFEATURES_AVX512 | (with_cpuid ? HIDE_CPUID : 0);
 }
@@ -121,10 +120,11 @@ __noinline int hide_or_show(struct task_struct *p __arg_trusted,
 		return 0;
 	/* Of a process that others left alone another policy may think otherwise. */
 	policy = current_policy();
-	if (policy)
-		look_for_name(p, process, policy);
+	if (!policy)
+		return 0;
+	look_for_name(p, process, policy);
 	if (is_to_be_hidden(process, &tctx->habit, at))
-		hide(p, tctx, hidden_between_phases());
+		hide(p, tctx, hidden_between_phases(policy));
 	return 0;
 }
 

@@ -42,8 +42,9 @@ pub trait Subject {
 
 #[derive(Debug)]
 enum Stage {
-    /// As it was decided the last time, or as it was at first.
+    /// There was nothing to decide so far.
     Rests,
+    /// With a pair of windows, as soon as it is due: until then what was decided is in force.
     Begins,
     Settles(Side),
     Counts(Side, Sums),

@@ -39,7 +39,7 @@ pub struct Judgement {
 }
 
 /// So many pairs say nothing yet; and what so many have not shown, more would not.
-pub const PAIRS_MIN: usize = 6;
+const PAIRS_MIN: usize = 6;
 pub const PAIRS_MAX: usize = 20;
 
 /// Somebody who seems to be harmed has so many pairs to turn out not to be.

@@ -3,28 +3,23 @@
 //! plays on an emulated machine, where each instruction takes the same time, and the simulator on a
 //! modelled one.
 
-use std::process::Command;
-use std::sync::OnceLock;
-
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::rig::results::once;
+use super::modelled::sim;
 use crate::rig::{Bochs, Flavour, Guest, in_repository, program};
 use crate::suite::counts::{Counts, counts_of};
-use crate::suite::scheduler_program;
 
 const CPUS: u64 = 4;
 
 /// Threads that serve, each with arrivals of its own, and processes that compute all the time.
-#[derive(Clone, Copy)]
 struct Scene {
     servers: u64,
     /// Between requests of a thread, in microseconds.
     gap: u64,
     work: u64,
     jobs: u64,
-    nice: usize,
+    nice: i32,
     ms: u64,
 }
 
@@ -43,9 +38,6 @@ const SCENES: [Scene; 8] = [
     // More than there is time for: what counts is who gets how much.
     Scene { servers: 2, gap: 100, work: 1000, jobs: 6, nice: 5, ms: 1000 },
 ];
-
-/// Of sched_ext, by nice.
-const WEIGHTS: [(usize, u32); 3] = [(0, 100), (5, 33), (10, 11)];
 
 impl Scene {
     fn command(&self) -> String {
@@ -101,48 +93,50 @@ struct Beside {
     after_us: f64,
 }
 
+/// A machine like the emulated one: no clock changes, and no cache is cold.
+const MODELLED: [&str; 8] = [
+    "run",
+    "--policy=eevdf",
+    "--model=ice-lake",
+    "--threads=1",
+    "--seconds=10",
+    "--scale=move=0.2",
+    "--scale=caches=0",
+    "--scale=wake=0",
+];
+
 fn modelled(scene: &Scene, beside: Beside) -> Result<Played> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("scene.toml");
     std::fs::write(&file, workload(scene, beside))?;
-    let output = Command::new(scheduler_program()?)
-        .args(["sim", "run", "--policy=eevdf", "--model=ice-lake", "--threads=1", "--seconds=10"])
-        .args(["--scale=move=0.2", "--scale=caches=0", "--scale=wake=0", "--json"])
-        .arg(format!("--cores={CPUS}"))
-        .arg("--workload")
-        .arg(&file)
-        .output()?;
-    let all: Value = serde_json::from_slice(&output.stdout)
-        .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
-    let groups = &all["outcomes"][0]["groups"];
-    let number = |at: &Value| at.as_f64().unwrap_or_default();
+    let (file, cores) = (format!("--workload={}", file.display()), format!("--cores={CPUS}"));
+    let run = [&MODELLED[..], &[file.as_str(), cores.as_str()]].concat();
+    let all = sim(&run)?;
+    let [servers, jobs] = [0, 1].map(|group| &all["outcomes"][0]["groups"][group]);
+    let number = |at: &Value| at.as_f64().with_context(|| format!("{at} is no number"));
     Ok(Played {
-        p50_us: number(&groups[0]["latency_us"]["p50"]),
-        p99_us: number(&groups[0]["latency_us"]["p99"]),
-        servers: number(&groups[0]["cpus"]),
-        jobs: number(&groups[1]["cpus"]),
+        p50_us: number(&servers["latency_us"]["p50"])?,
+        p99_us: number(&servers["latency_us"]["p99"])?,
+        servers: number(&servers["cpus"])?,
+        jobs: number(&jobs["cpus"])?,
     })
 }
 
 fn workload(scene: &Scene, beside: Beside) -> String {
-    let Scene { servers, gap, work, jobs, nice, .. } = scene;
+    let &Scene { servers, gap, work, jobs, nice, .. } = scene;
     let Beside { before_us, after_us } = beside;
-    let per_second = 1e6 * *servers as f64 / *gap as f64;
-    let mut text = format!(
+    let per_second = 1e6 * servers as f64 / gap as f64;
+    // As Linux has it, and sched_ext.
+    let weight = (100.0 * 1.25_f64.powi(-nice)).round();
+    format!(
         "about = \"a scene\"\n[[group]]\nname = \"servers\"\nthreads = {servers}\n\
          process = \"one\"\nqueue = \"each\"\narrivals = {{ per_second = {per_second:.3} }}\n\
          steps = [\"wait\", {{ work = \"scalar\", us = {before_us:.3} }}, \
          {{ work = \"scalar\", us = {work}, distribution = \"exponential\" }}, \"done\", \
-         {{ work = \"scalar\", us = {after_us:.3} }}]\n"
-    );
-    if *jobs > 0 {
-        let weight = WEIGHTS.iter().find(|it| it.0 == *nice).map_or(100, |it| it.1);
-        text += &format!(
-            "[[group]]\nname = \"jobs\"\nthreads = {jobs}\nweight = {weight}\n\
-             steps = [{{ work = \"scalar\", us = 1000 }}, \"done\"]\n"
-        );
-    }
-    text
+         {{ work = \"scalar\", us = {after_us:.3} }}]\n\
+         [[group]]\nname = \"jobs\"\nthreads = {jobs}\nweight = {weight}\n\
+         steps = [{{ work = \"scalar\", us = 1000 }}, \"done\"]\n"
+    )
 }
 
 /// By a thread that has nearly nothing to do.
@@ -160,17 +154,15 @@ fn errors(scene: &Scene, model: &Played, real: &Played) -> Vec<f64> {
     let pairs = [(model.p50_us, real.p50_us), (model.p99_us, real.p99_us)];
     let latencies = pairs.into_iter().filter(|_| scene.keeps_up());
     let shares = [(model.servers, real.servers), (model.jobs, real.jobs)];
-    let all = latencies.chain(shares.into_iter().filter(|it| it.1 > 0.0));
-    all.map(|(model, real)| model / real - 1.0).collect()
+    latencies.chain(shares).map(|(model, real)| model / real - 1.0).collect()
 }
 
 pub fn worst() -> Result<f64> {
-    static PLAYED: OnceLock<Counts> = OnceLock::new();
-    let counts = once(&PLAYED, play)?;
-    let beside = beside(&on_the_real_kernel(counts, 0), counts)?;
+    let counts = play()?;
+    let beside = beside(&on_the_real_kernel(&counts, 0), &counts)?;
     let mut worst: f64 = 0.0;
     for (n, scene) in SCENES.iter().enumerate() {
-        let real = on_the_real_kernel(counts, n + 1);
+        let real = on_the_real_kernel(&counts, n + 1);
         let model = modelled(scene, beside)?;
         let errors = errors(scene, &model, &real);
         eprintln!("rig: {}: {real:.1?}, modelled {model:.1?}", scene.command());

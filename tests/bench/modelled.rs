@@ -557,7 +557,7 @@ const HOLD: &[&str] = &[LONG_HOLD[0], "--set=licence-hold=2ms"];
 /// What remains is what siblings do to each other.
 const NO_HOLD: &[&str] = &["--scale=hold=0", "--set=licence-hold=0"];
 
-fn sim(arguments: &[&str]) -> Result<Value> {
+pub fn sim(arguments: &[&str]) -> Result<Value> {
     let output =
         Command::new(scheduler_program()?).arg("sim").args(arguments).arg("--json").output()?;
     let error = String::from_utf8_lossy(&output.stderr);

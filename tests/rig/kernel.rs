@@ -21,6 +21,7 @@ use super::progress::Progress;
 use super::series::{Source, patches_in};
 
 const CONFIG_FRAGMENTS: [&str; 2] = ["kernel-patch/config", "tests/rig/kernel.config"];
+
 /// Where in registers a variable is at each instruction is a fifth of the compiler's time, and
 /// only a debugger reads it: types, lines and code are the same.
 const COMPILER_FLAGS: &str = "KCFLAGS=-fno-var-tracking";

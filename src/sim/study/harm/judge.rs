@@ -215,7 +215,7 @@ impl Runs<'_> {
         self.of_seeds.iter().filter_map(move |all| all.get(of_seed(all)?))
     }
 
-    pub fn groups(&self, n: usize, policy: &str) -> impl Iterator<Item = &GroupOutcome> {
+    fn groups(&self, n: usize, policy: &str) -> impl Iterator<Item = &GroupOutcome> {
         self.outcomes(policy).filter_map(move |it| it.groups.get(n))
     }
 
@@ -250,36 +250,40 @@ impl Runs<'_> {
     }
 
     fn cpus_of(&self, n: usize, baseline: &str, policy: &str) -> Cpus {
-        let had = |n: usize, policy: &str| -> f64 {
-            mean(&self.groups(n, policy).map(|it| it.cpus).collect::<Vec<_>>())
-        };
-        let wants = |other: usize| match other == n {
-            true => f64::INFINITY,
-            false => had(other, baseline).max(had(other, policy)),
-        };
-        let claims: Vec<Claim> =
-            (0..).zip(self.members).map(|(n, it)| Claim::of(it, wants(n))).collect();
-        let share = shares(&claims, self.cpus).get(n).copied().unwrap_or(0.0);
-        Cpus { had: had(n, baseline), has: had(n, policy), share }
+        let (had, has) = (|n| self.cpus_under(baseline, n), |n| self.cpus_under(policy, n));
+        let wants = |other| if other == n { f64::INFINITY } else { had(other).max(has(other)) };
+        let share = self.shares(wants).get(n).copied().unwrap_or(0.0);
+        Cpus { had: had(n), has: has(n), share }
+    }
+
+    /// That a group has at a time.
+    pub fn cpus_under(&self, policy: &str, n: usize) -> f64 {
+        mean(&self.groups(n, policy).map(|it| it.cpus).collect::<Vec<_>>())
+    }
+
+    /// What weights give each group, of which each wants so many CPUs.
+    pub fn shares(&self, wants: impl Fn(usize) -> f64) -> Vec<f64> {
+        let claims = (0..).zip(self.members).map(|(n, it)| Claim::of(it, wants(n)));
+        shares(&claims.collect::<Vec<_>>(), self.cpus)
     }
 }
 
 /// To CPUs.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim {
+struct Claim {
     weight: f64,
     most: f64,
 }
 
 impl Claim {
     /// Of a group that wants so many at a time; a thread has one at most.
-    pub fn of(member: &Member, wants: f64) -> Self {
+    fn of(member: &Member, wants: f64) -> Self {
         Self { weight: member.weight * member.threads, most: wants.min(member.threads) }
     }
 }
 
 /// By weight, and what somebody does not want others have, again by weight.
-pub fn shares(claims: &[Claim], cpus: f64) -> Vec<f64> {
+fn shares(claims: &[Claim], cpus: f64) -> Vec<f64> {
     let mut shares: Vec<Option<f64>> = vec![None; claims.len()];
     loop {
         let open = || claims.iter().zip(&shares).filter(|(_, share)| share.is_none());

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::judge::{Claim, Runs, shares};
+use super::judge::Runs;
 use crate::sim::study::uncertainty::mean;
 
 /// Under a policy.
@@ -34,23 +34,18 @@ impl Whole {
 }
 
 fn share_error(runs: &Runs<'_>, policy: &str) -> Option<f64> {
-    let has =
-        |n: usize| -> f64 { mean(&runs.groups(n, policy).map(|it| it.cpus).collect::<Vec<_>>()) };
-    let members = || runs.members.iter().enumerate();
+    let has = |n| runs.cpus_under(policy, n);
+    let is_busy = |n: usize| runs.members[n].is_busy;
     // Of what others want nobody knows more than what they have.
-    let wants = |n: usize, is_busy: bool| if is_busy { f64::INFINITY } else { has(n) };
-    let claims: Vec<Claim> = members().map(|(n, it)| Claim::of(it, wants(n, it.is_busy))).collect();
-    let shares = shares(&claims, runs.cpus);
-    let busy = members().zip(shares).filter(|((_, it), _)| it.is_busy);
-    busy.map(|((n, _), share)| (has(n) - share).abs() / runs.cpus).max_by(f64::total_cmp)
+    let shares = runs.shares(|n| if is_busy(n) { f64::INFINITY } else { has(n) });
+    let busy = shares.iter().enumerate().filter(|(n, _)| is_busy(*n));
+    busy.map(|(n, share)| (has(n) - share).abs() / runs.cpus).max_by(f64::total_cmp)
 }
 
 fn moves_per_use(runs: &Runs<'_>, policy: &str) -> Option<f64> {
-    let of_all = |policy: &str, number: fn(u64, u64) -> u64| -> Vec<f64> {
-        runs.outcomes(policy).map(|it| number(it.moves, it.wide_faults) as f64).collect()
-    };
-    let moves = |policy: &str| mean(&of_all(policy, |moves, _| moves));
-    let uses = of_all(policy, |_, uses| uses);
+    let moves =
+        |policy: &str| mean(&runs.outcomes(policy).map(|it| it.moves as f64).collect::<Vec<_>>());
+    let uses: Vec<f64> = runs.outcomes(policy).map(|it| it.wide_faults as f64).collect();
     let least = uses.iter().copied().min_by(f64::total_cmp)?;
     (least >= USES_MIN).then(|| (moves(policy) - moves(LEFT_ALONE)) / mean(&uses))
 }
