@@ -46,12 +46,20 @@ pub fn calls() -> Result<ExitCode> {
 /// Programs of the scheduler that are there where AVX-512 can be hidden.
 const OF_HIDING: [&str; 2] = ["avxspec_hidden_used", "avxspec_syscall_done"];
 
+/// At programs of the scheduler, and not at the kernel.
+fn is_aimed(name: &str) -> bool {
+    name.starts_with("avxspec_")
+}
+
 /// At the programs of the scheduler that have the same names, which have to be open until all is
 /// loaded.
 fn aim(object: &mut OpenObject) -> Result<Vec<OwnedFd>> {
     let mut targets = Vec::new();
     for mut program in object.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
+        if !is_aimed(&name) {
+            continue;
+        }
         let short = name.get(..NAME_MAX).unwrap_or(&name);
         let target = match running_program(short)? {
             Some(target) => target,
