@@ -101,8 +101,10 @@ fn main() {
     unsafe { std::env::set_var("BPF_CLANG", &clang) };
 
     simulator(&clang);
-    let built = BpfBuilder::new()
-        .and_then(|mut builder| builder.enable_skel("src/bpf/main.bpf.c", "bpf").build());
+    let objects = [("src/bpf/main.bpf.c", "bpf"), ("src/bpf/progress.bpf.c", "progress")];
+    let built = objects.iter().try_for_each(|(source, name)| {
+        BpfBuilder::new().and_then(|mut builder| builder.enable_skel(source, name).build())
+    });
     if let Err(error) = built {
         eprintln!("cannot compile the BPF programs: {error:#}");
         exit(1);

@@ -17,7 +17,7 @@ use regex::Regex;
 const LAYERS: [(&str, &[&str]); 13] = [
     ("", &["cmd", "agent", "about"]),
     ("cmd", &["agent", "sim", "bpf", "processors", "about", "files"]),
-    ("agent", &["bpf", "processors", "about", "files"]),
+    ("agent", &["bpf", "processors", "trials", "about", "files"]),
     ("sim", &["bpf", "processors", "trials"]),
     ("sim::study", &["sim::workload", "sim::kernel", "sim::machine"]),
     ("sim::workload", &["sim::kernel", "sim::machine"]),

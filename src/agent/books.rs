@@ -12,7 +12,7 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use crate::bpf::intf::{
     NR_QUEUE_KINDS, avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_owner, avx_process,
-    avx_queue_kind, queue_ctx, task_ctx,
+    avx_progress, avx_queue_kind, queue_ctx, task_ctx,
 };
 use crate::bpf::skel::BpfSkel;
 
@@ -64,6 +64,15 @@ pub fn ledgers(skel: &BpfSkel<'_>) -> Vec<(avx_owner, avx_book)> {
     };
     let rows: BTreeMap<_, _> = ledgers.keys().filter_map(row).collect();
     rows.into_values().collect()
+}
+
+/// What programs got done, of which none goes away.
+pub fn progress(programs: &impl MapCore) -> Result<Vec<(avx_owner, avx_progress)>> {
+    let row = |key: Vec<u8>| {
+        let it = programs.lookup(&key, MapFlags::ANY).context("cannot read what programs do")?;
+        it.map(|it| Ok((parse(&key)?, parse(&it)?))).transpose()
+    };
+    programs.keys().filter_map(|key| row(key).transpose()).collect()
 }
 
 /// One book for each of what `key` makes of the owners.
@@ -174,6 +183,7 @@ impl Plain for avx_cpu_stats {}
 impl Plain for avx_event {}
 impl Plain for avx_owner {}
 impl Plain for avx_process {}
+impl Plain for avx_progress {}
 impl Plain for queue_ctx {}
 impl Plain for task_ctx {}
 

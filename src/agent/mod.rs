@@ -25,3 +25,4 @@ pub mod stats;
 pub mod status;
 mod symbols;
 pub mod topology;
+pub mod trial;

@@ -31,7 +31,8 @@ use super::prospect::{Circumstances, Prospect, prospect};
 use super::setup::{LoadOpts, Means, configure, tell_places};
 use super::slots::Slots;
 use super::stats::{self, LastKnown, Metrics, Server};
-use super::status::{self, Roles, Status, seconds};
+use super::status::{self, Roles, Status, Tried, seconds};
+use super::trial::{Trial, Trials};
 use super::{books, service, topology};
 use crate::about::{NAME, version};
 use crate::bpf::intf::{self, avx_cpu_role};
@@ -85,6 +86,7 @@ pub struct Scheduler<'a> {
     /// What was counted when the policy came into force, or as soon afterwards as there was time.
     counted_before: Option<Metrics>,
     last_known: LastKnown,
+    trials: Trials,
     hub: Arc<Hub>,
     audience: Audience<Reader>,
 }
@@ -131,6 +133,7 @@ impl<'a> Scheduler<'a> {
             places,
             counted_before: Some(Metrics::default()),
             last_known: LastKnown::default(),
+            trials: Trials::default(),
             hub,
             audience: Audience::default(),
         };
@@ -200,13 +203,14 @@ impl<'a> Scheduler<'a> {
                     let asked = asked.context("the exporter is gone")?;
                     exporter.answer(&asked, self.snapshot(history));
                 }
-                default(LOOK_AROUND) => {}
+                default(self.idle_time()) => {}
             }
             if pace.is_due(Instant::now()) {
                 self.catch_up();
             }
             self.counters.look_around(Instant::now());
             self.revert_what_is_due(history);
+            self.go_on_trying(history);
             hides_no_more = self.why_nothing_can_be_hidden()?;
         }
         let is_to_stop = shutdown.load(Ordering::Relaxed);
@@ -237,6 +241,8 @@ impl<'a> Scheduler<'a> {
                 info!("{}: policy {} stays", pending.peer, history.in_force().generation);
                 shown(history)
             }),
+            Request::Try { settings, time } => self.begin_trial(history, settings, *time, pending),
+            Request::Tried => self.tell_of_trial(),
             Request::Status => self.status(history).map(|it| Answer::Status(Box::new(it))),
             Request::Follow(_) => self.begin_to_tell(history.in_force().generation),
             Request::Explain(thread) => self.explain(*thread),
@@ -325,6 +331,7 @@ impl<'a> Scheduler<'a> {
         new: &InForce,
         trial: Option<Duration>,
     ) -> Vec<Difference> {
+        self.trials.overtaken_by(new.generation, Instant::now());
         let differences = policy::differences(&old.policy, &new.policy);
         let turned: Vec<String> = differences.iter().map(ToString::to_string).collect();
         let turned = if turned.is_empty() { "nothing is turned".into() } else { turned.join(", ") };
@@ -338,6 +345,50 @@ impl<'a> Scheduler<'a> {
         self.counted_before = None;
         self.warn_of_no_avx_cores(new);
         differences
+    }
+
+    fn begin_trial(
+        &mut self,
+        history: &mut History,
+        settings: &[String],
+        time: Duration,
+        pending: &Pending,
+    ) -> Result<Answer> {
+        let now = Instant::now();
+        self.trials.ensure_none(now)?;
+        let in_force = *history.in_force();
+        let tried = history.tries(settings, now)?;
+        let cpus = self.places.keys().copied().collect();
+        let trial = Trial::begin(tried, in_force, time, cpus, now)?;
+        info!(
+            "{}: policy {} ({}) is tried against {} for {}",
+            pending.peer,
+            tried.generation,
+            tried.name,
+            in_force.generation,
+            humantime::format_duration(time)
+        );
+        Ok(Answer::Tried(Box::new(self.trials.begin(trial, now))))
+    }
+
+    fn tell_of_trial(&mut self) -> Result<Answer> {
+        Ok(Answer::Tried(Box::new(self.trials.asked(Instant::now())?)))
+    }
+
+    fn go_on_trying(&mut self, history: &History) {
+        let mut trials = std::mem::take(&mut self.trials);
+        let put = |it: &InForce| self.put_into_force(it);
+        if trials.go_on(history.in_force(), Instant::now(), put) {
+            self.counted_before = None;
+        }
+        self.trials = trials;
+    }
+
+    /// Until something is to be done, if nobody asks for anything.
+    fn idle_time(&self) -> Duration {
+        let due = self.trials.current().map(Trial::due);
+        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+        left.map_or(LOOK_AROUND, |left| left.min(LOOK_AROUND))
     }
 
     fn warn_of_no_avx_cores(&self, in_force: &InForce) {
@@ -455,6 +506,7 @@ impl<'a> Scheduler<'a> {
             generation: in_force.generation,
             policy: in_force.name.to_owned(),
             trial_left_s: trial_left_s(history),
+            tried: self.trials.current().map(|it| Tried::of(it, Instant::now())),
             compensates: in_force.policy.fairness == COMPENSATE,
             clocks: self.told_by(),
             runs_for_s: seconds(metrics.interval_ns),

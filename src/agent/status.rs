@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::iter;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counted;
 use super::prospect::Prospect;
+use super::trial::Trial;
 use super::{books, cpulist};
 use crate::bpf::intf::{
     self, AVX_WAITS_SAMPLED, ROLE_AVX, avx_book, avx_cpu_role, avx_cpu_stats, avx_owner,
@@ -50,6 +51,14 @@ const AVX: usize = intf::CLASS_AVX as usize;
 /// Of each table on one screen.
 const ROWS_SHOWN: usize = 10;
 
+/// A policy that is tried against the one in force.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    pub generation: u64,
+    pub policy: String,
+    pub left_s: u64,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     pub version: String,
@@ -62,6 +71,9 @@ pub struct Status {
     /// Until the policy before comes back, unless this one is confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial_left_s: Option<u64>,
+    /// The policy that is tried against it, and for how much longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Tried>,
     /// Whether who loses time to low clocks pays for it, and by what that is told.
     pub compensates: bool,
     pub clocks: String,
@@ -319,6 +331,14 @@ fn the_most_first<T>(mut all: Vec<T>, book: impl Fn(&T) -> &Book) -> Vec<T> {
     all
 }
 
+impl Tried {
+    pub fn of(trial: &Trial, now: Instant) -> Self {
+        let tried = trial.tried();
+        let left_s = trial.left(now).as_secs();
+        Self { generation: tried.generation, policy: tried.name.to_owned(), left_s }
+    }
+}
+
 impl Status {
     /// Which policy is in force.
     pub fn policy(&self) -> String {
@@ -327,6 +347,10 @@ impl Status {
 
     /// That it may not be for long.
     pub fn trial(&self) -> Option<String> {
+        if let Some(Tried { generation, policy, left_s }) = &self.tried {
+            let it = format!("policy {generation} ({policy})");
+            return Some(format!("by turns with {it}, which is tried for another {left_s} s"));
+        }
         let left = self.trial_left_s?;
         Some(format!("on trial: the policy before comes back in {left} s"))
     }

@@ -482,6 +482,15 @@ struct avx_owner {
 	struct avx_name program;
 };
 
+/* What the same got done while two policies are compared. */
+struct avx_progress {
+	u64 awake_ns; /* it ran, or waited for a CPU */
+	u64 ran_ns;
+	u64 activities;	  /* each from a wake-up until the task slept again */
+	u64 instructions; /* if they are counted */
+	u64 weight;	  /* of the task that was the last to tell */
+};
+
 /* As many bytes of an instruction as there can be, and one for good measure. */
 #define AVX_CODE_WORDS 2
 

@@ -17,5 +17,8 @@ pub mod skel {
     include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));
 }
 
+/// The programs of `progress.bpf.c`.
+pub const PROGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/progress.bpf.o"));
+
 #[cfg(test)]
 mod decide;

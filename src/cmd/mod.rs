@@ -17,6 +17,7 @@ pub mod run;
 pub mod sim;
 pub mod status;
 pub mod top;
+mod trial;
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::RangeInclusive;

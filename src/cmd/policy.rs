@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
-use super::{parse_time, print};
+use super::{parse_time, print, trial};
+use crate::agent;
 use crate::agent::control::{self, Answer, Request};
 use crate::agent::policy::history::{Change, TRIAL, What};
 use crate::agent::policy::named::{self, NAMED};
@@ -55,6 +56,22 @@ pub enum Command {
     },
     /// Keep the policy that is on trial.
     Confirm,
+    /// Tell which is better for whom: another policy, or the one in force.
+    ///
+    /// Both are in force by turns, in pairs of windows whose order is chance, and what each program
+    /// gets done in the time in which it is awake is compared. Then the policy that was in force
+    /// is so again. ^C ends it before.
+    Trial {
+        /// The other one, by its name or from a file.
+        #[arg(value_name = "NAME|FILE")]
+        policy: String,
+        /// How long it may take, 2s to 24h. The longer, the smaller what can be told from chance.
+        #[arg(long = "for", value_name = "TIME", default_value = "1min", value_parser = parse_time_of_trial)]
+        time: Duration,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -65,6 +82,10 @@ pub struct How {
     /// Bring the policy before back after this time, 1s to 24h, unless it is confirmed.
     #[arg(long, value_name = "TIME", value_parser = parse_trial)]
     revert_after: Option<Duration>,
+}
+
+fn parse_time_of_trial(text: &str) -> Result<Duration, String> {
+    parse_time(text, &agent::trial::TIME)
 }
 
 fn parse_trial(text: &str) -> Result<Duration, String> {
@@ -86,6 +107,7 @@ pub fn run(command: &Command) -> Result<()> {
             print(&lines_of(&policy::differences(&other, &ask_in_force(&Request::Show)?.0.policy)))
         }
         Command::Undo { how } => change(What::Undo, how),
+        Command::Trial { policy, time, json } => trial::run(policy, *time, *json),
         Command::Confirm => {
             let (in_force, _) = ask_in_force(&Request::Confirm)?;
             print(&format!("policy {} stays in force\n", in_force.generation))

@@ -62,56 +62,82 @@ pub fn since(before: &Sums, now: &Sums) -> Sums {
     now.iter().map(step).collect()
 }
 
+/// What a program did in each pair, with the policy and without it, and in all of them.
+struct Record {
+    each: Vec<[Sum; 2]>,
+    all: [Sum; 2],
+    weight: f64,
+}
+
 /// Nothing where too few pairs are there, or no program did anything in both kinds of windows.
 pub fn judge(pairs: &[Pair]) -> Option<Judgement> {
     if pairs.len() < PAIRS_MIN {
         return None;
     }
-    let all = gains(pairs.iter());
-    let parts: Vec<BTreeMap<u64, (f64, f64)>> = (0..pairs.len())
-        .map(|left_out| {
-            let others = pairs.iter().enumerate().filter(|(n, _)| *n != left_out);
-            gains(others.map(|(_, pair)| pair))
-        })
-        .collect();
-    let balances: Vec<f64> = parts.iter().filter_map(balance).collect();
-    let of_program = |(program, (mean, _)): (&u64, &(f64, f64))| {
-        let values = parts.iter().filter_map(|part| part.get(program));
-        let values: Vec<f64> = values.map(|(gain, _)| *gain).collect();
+    let records = records(pairs);
+    let all = gains(&records, None);
+    let parts: Vec<_> = (0..pairs.len()).map(|left_out| gains(&records, Some(left_out))).collect();
+    let balances: Vec<f64> = parts.iter().filter_map(|part| balance(&records, part)).collect();
+    let of_program = |(program, mean): (&u64, &f64)| {
+        let values: Vec<f64> = parts.iter().filter_map(|it| it.get(program).copied()).collect();
         // One that did something in a single window may have done so by chance.
         let error = if values.len() == parts.len() { jackknife(&values) } else { f64::INFINITY };
         (*program, Gain { mean: *mean, error })
     };
     Some(Judgement {
-        balance: Gain { mean: balance(&all)?, error: jackknife(&balances) },
+        balance: Gain { mean: balance(&records, &all)?, error: jackknife(&balances) },
         programs: all.iter().map(of_program).collect(),
         nr_pairs: pairs.len(),
     })
 }
 
-/// Of each program that did something with the policy and without it, and its weight.
-fn gains<'a>(pairs: impl Iterator<Item = &'a Pair>) -> BTreeMap<u64, (f64, f64)> {
-    let mut sums: BTreeMap<u64, [Sum; 2]> = BTreeMap::new();
-    for pair in pairs {
+fn records(pairs: &[Pair]) -> BTreeMap<u64, Record> {
+    let nothing = [Sum::default(); 2];
+    let empty = || Record { each: vec![nothing; pairs.len()], all: nothing, weight: 0.0 };
+    let mut records: BTreeMap<u64, Record> = BTreeMap::new();
+    for (n, pair) in pairs.iter().enumerate() {
         for (side, window) in [&pair.with, &pair.without].into_iter().enumerate() {
             for (program, sum) in window {
-                let all = &mut sums.entry(*program).or_default()[side];
-                all.work += sum.work;
-                all.awake_ns += sum.awake_ns;
-                all.weight = sum.weight;
+                let record = records.entry(*program).or_insert_with(empty);
+                record.each[n][side] = *sum;
+                record.all[side].work += sum.work;
+                record.all[side].awake_ns += sum.awake_ns;
+                record.weight = sum.weight;
             }
         }
     }
-    let gain = |(program, [with, without]): (u64, [Sum; 2])| {
-        let ratio = (with.work / with.awake_ns) / (without.work / without.awake_ns);
-        (ratio.is_finite() && ratio > 0.0).then(|| (program, (ratio.ln(), without.weight)))
-    };
-    sums.into_iter().filter_map(gain).collect()
+    records
 }
 
-fn balance(gains: &BTreeMap<u64, (f64, f64)>) -> Option<f64> {
-    let weight: f64 = gains.values().map(|(_, weight)| weight).sum();
-    (weight > 0.0).then(|| gains.values().map(|(gain, weight)| gain * weight).sum::<f64>() / weight)
+/// Of each program that did something with the policy and without it, in all pairs but one.
+fn gains(records: &BTreeMap<u64, Record>, left_out: Option<usize>) -> BTreeMap<u64, f64> {
+    let gain = |(program, record): (&u64, &Record)| Some((*program, record.gain(left_out)?));
+    records.iter().filter_map(gain).collect()
+}
+
+impl Record {
+    fn gain(&self, left_out: Option<usize>) -> Option<f64> {
+        let nothing = [Sum::default(); 2];
+        let out = left_out.map_or(&nothing, |n| &self.each[n]);
+        let [with, without] = [0, 1].map(|side| {
+            let (all, out) = (self.all[side], out[side]);
+            rest(all.work, out.work) / rest(all.awake_ns, out.awake_ns)
+        });
+        let ratio = with / without;
+        (ratio.is_finite() && ratio > 0.0).then(|| ratio.ln())
+    }
+}
+
+/// Where a part was all that there was, nothing is left, however sums are rounded.
+fn rest(all: f64, part: f64) -> f64 {
+    let rest = all - part;
+    if rest > all * 1e-12 { rest } else { 0.0 }
+}
+
+fn balance(records: &BTreeMap<u64, Record>, gains: &BTreeMap<u64, f64>) -> Option<f64> {
+    let weighed = gains.iter().map(|(program, gain)| (records[program].weight, gain));
+    let weight: f64 = weighed.clone().map(|(weight, _)| weight).sum();
+    (weight > 0.0).then(|| weighed.map(|(weight, gain)| gain * weight).sum::<f64>() / weight)
 }
 
 /// The error of an estimate, by what it is without each of the pairs (B. Efron and C. Stein, "The
@@ -124,11 +150,16 @@ fn jackknife(without_each: &[f64]) -> f64 {
 }
 
 impl Judgement {
+    /// How far off a gain is at most, where a normal distribution were no further off than `normal`.
+    pub fn sure(&self, gain: &Gain, normal: f64) -> f64 {
+        quantile(normal, self.nr_pairs - 1) * gain.error
+    }
+
     /// Whether the policy is to be in force, as soon as that is known; with the last of the pairs
     /// whatever is not known to be better is not.
     pub fn verdict(&self) -> Option<bool> {
-        let Gain { mean, error } = self.balance;
-        let sure = quantile(SURE, self.nr_pairs - 1) * error;
+        let mean = self.balance.mean;
+        let sure = self.sure(&self.balance, SURE);
         let harms = self.programs.values().any(Gain::is_harm);
         if mean - sure > GAIN_MIN && !harms {
             return Some(true);

@@ -4,8 +4,8 @@
 //! Problem: what a policy costs a program and what it earns cannot be worked out. It depends on
 //! caches, on clocks, and on what others do at the same time.
 //!
-//! Mechanism: both are in force by turns, for windows of 80 ms, of which each two form a pair
-//! whose order is chance. A program is measured by the work that it gets done in the time in which
+//! Mechanism: both are in force by turns, for windows of 80 ms and more, of which each two form a
+//! pair whose order is chance. A program is measured by the work that it gets done in the time in which
 //! it is awake, which a late turn, a low clock and a cold cache all make longer. All that changes
 //! slowly is the same in both windows of a pair, and what changes quickly is told by how much pairs
 //! differ.
@@ -13,11 +13,15 @@
 //! Limits: what a policy does to a program only after windows are over is not seen. Nor is the tail
 //! of its latencies, but as far as it moves the mean.
 
+mod comparison;
 mod course;
 mod judge;
+mod windows;
 
 #[cfg(test)]
 mod trials_test;
 
-pub use course::{Course, Side, Subject};
-pub use judge::Sums;
+pub use comparison::Comparison;
+pub use course::Course;
+pub use judge::{Gain, Judgement, Sum, Sums};
+pub use windows::{Side, Subject};

@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Result;
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 
-use super::course::{Course, Side, Subject};
+use super::comparison::Comparison;
+use super::course::Course;
 use super::judge::{Pair, Sum, Sums, judge, quantile};
+use super::windows::{Side, Subject};
 
 /// What a policy is to a program: the factor by which it gets more done, and by how much windows
 /// differ by chance.
@@ -66,7 +69,7 @@ impl Machine {
         let mut course = Course::new(1, 0);
         while !course.is_decided() {
             self.now_ns = course.due_ns();
-            course.go_on(self.now_ns, self);
+            course.go_on(self.now_ns, self).unwrap();
         }
         (self.side == Side::With, self.now_ns)
     }
@@ -77,16 +80,17 @@ impl Subject for Machine {
         self.is_concerned
     }
 
-    fn enter(&mut self, side: Side) {
+    fn enter(&mut self, side: Side) -> Result<()> {
         self.go_on();
         self.pace *= self.drift;
         self.side = side;
         self.entered.push((self.now_ns, side));
+        Ok(())
     }
 
-    fn sums(&mut self) -> Sums {
+    fn sums(&mut self) -> Result<Sums> {
         self.go_on();
-        self.sums.clone()
+        Ok(self.sums.clone())
     }
 }
 
@@ -167,7 +171,7 @@ fn nothing_is_tried_where_there_is_nothing_to_decide() {
     let mut course = Course::new(1, 0);
     for _ in 0..1000 {
         machine.now_ns = course.due_ns();
-        course.go_on(machine.now_ns, &mut machine);
+        course.go_on(machine.now_ns, &mut machine).unwrap();
     }
     assert!(machine.entered.is_empty() && machine.now_ns > 10_000_000_000);
 }
@@ -186,10 +190,49 @@ fn it_is_asked_anew_ever_more_seldom() {
             without_ns += machine.now_ns - before.0;
             last = machine.now_ns;
         }
-        course.go_on(machine.now_ns, &mut machine);
+        course.go_on(machine.now_ns, &mut machine).unwrap();
     }
     assert!(without_ns < hour / 500, "{without_ns} ns");
     assert!(last > hour / 2, "{last} ns");
+}
+
+fn compared(mut machine: Machine, lasts_ns: u64) -> Comparison {
+    let mut comparison = Comparison::new(1, 0, lasts_ns);
+    while comparison.due_ns() < comparison.ends_ns() {
+        machine.now_ns = comparison.due_ns();
+        comparison.go_on(machine.now_ns, &mut machine).unwrap();
+    }
+    comparison
+}
+
+/// In windows whose length fits, of which the last one may be cut off.
+#[test]
+fn two_policies_are_compared_for_as_long_as_somebody_wants() {
+    let s = 1_000_000_000;
+    for (lasts_s, window_ms, nr_pairs) in
+        [(2, 80, 12), (20, 500, 19), (60, 1000, 29), (3600, 6000, 299)]
+    {
+        let comparison = compared(Machine::new(1, &[made(1.05, 0.01)]), lasts_s * s);
+        assert_eq!(comparison.window_ns(), window_ms * 1_000_000);
+        assert_eq!(comparison.nr_pairs(), nr_pairs, "in {lasts_s} s");
+        let judgement = comparison.judgement().unwrap();
+        assert!((judgement.balance.mean - 1.05f64.ln()).abs() < 0.02, "{judgement:?}");
+    }
+}
+
+/// Nine out of ten at least, of those of which nineteen should be.
+#[test]
+fn what_is_true_is_within_the_limits() {
+    for noise in [0.005, 0.1] {
+        let is_within = |seed: &u64| {
+            let comparison = compared(Machine::new(*seed, &[made(1.1, noise)]), 4_000_000_000);
+            let judgement = comparison.judgement().unwrap();
+            let gain = judgement.programs[&0];
+            (gain.mean - 1.1f64.ln()).abs() < judgement.sure(&gain, 1.96)
+        };
+        let found = (0..400).filter(is_within).count();
+        assert!((360..400).contains(&found), "{found} of 400 with noise of {noise}");
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod service;
 mod simulator;
 pub mod stress;
 mod top;
+mod trials;
 pub mod wakeups;
 
 use std::collections::BTreeSet;
@@ -94,6 +95,7 @@ const GROUPS: &[&[Test]] = &[
     metrics::TESTS,
     agent::TESTS,
     policy::TESTS,
+    trials::TESTS,
     events::TESTS,
     top::TESTS,
     bad_input::TESTS,

@@ -185,8 +185,12 @@ impl Door {
             _ => None,
         };
         let mut answer = self.ask_scheduler(request, peer)?;
-        if let Answer::Status(status) = &mut answer {
-            status.name_cgroups(&cgroups::paths());
+        match &mut answer {
+            Answer::Status(status) => status.name_cgroups(&cgroups::paths()),
+            Answer::Tried(report) if report.ended.is_some() => {
+                report.name_cgroups(&cgroups::paths());
+            }
+            _ => {}
         }
         Ok((answer, following))
     }

@@ -2,6 +2,7 @@
 //! What is said over the control socket, and how: a line of JSON each.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use crate::agent::peers::is_timeout;
 use crate::agent::policy::history::Change;
 use crate::agent::policy::{Difference, Setting};
 use crate::agent::status::Status;
+use crate::agent::trial::Report;
 
 /// Where it is.
 pub const SOCKET: &str = "/run/scx_avxspec/control";
@@ -25,6 +27,10 @@ pub enum Request {
     Change(Change),
     /// What is in force on trial shall stay.
     Confirm,
+    /// These settings, and whatever is left out as it is by default, against what is in force.
+    Try { settings: Vec<String>, time: Duration },
+    /// How far is that? Whoever does not ask does not want to know any more.
+    Tried,
     /// What is the scheduler doing?
     Status,
     /// What does it think of this thread?
@@ -48,6 +54,7 @@ pub enum Answer {
         generation: u64,
         differences: Vec<Difference>,
     },
+    Tried(Box<Report>),
     Status(Box<Status>),
     Explanation(Box<Explanation>),
     /// Lines of events follow.

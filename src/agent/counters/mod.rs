@@ -10,6 +10,7 @@
 //! while as soon as others need them too.
 
 mod event;
+mod instructions;
 mod meter;
 mod presence;
 mod reading;
@@ -25,6 +26,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut};
 use tracing::debug;
 
 use crate::bpf::intf::CYCLES_BY_LICENCE;
+pub use instructions::Instructions;
 use meter::Meters;
 use presence::Presence;
 pub use reading::Counted;

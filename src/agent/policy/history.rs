@@ -30,7 +30,7 @@ impl InForce {
 pub const TRIAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 
 /// How soon it is tried again to bring a policy back.
-const RETRY: Duration = Duration::from_secs(5);
+pub const RETRY: Duration = Duration::from_secs(5);
 
 /// What somebody wants to be in force.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,6 +65,8 @@ impl What {
 
 pub struct History {
     in_force: InForce,
+    /// The number of the newest policy, which may only have been tried.
+    newest: u64,
     before: Option<avx_policy>,
     /// When the policy before comes back.
     trial_ends: Option<Instant>,
@@ -78,6 +80,7 @@ impl History {
     pub fn new(policy: avx_policy) -> Self {
         let in_force = InForce::new(1, policy);
         Self {
+            newest: in_force.generation,
             in_force,
             before: None,
             trial_ends: None,
@@ -115,15 +118,8 @@ impl History {
             );
         }
         let settles = change.what == What::Undo && change.revert_after.is_none();
-        if let Some(left) = self.trial_left(now)
-            && !settles
-        {
-            bail!(
-                "policy {} is on trial for another {} s: 'policy confirm' keeps it, 'policy undo' \
-                 ends it, and then it can be changed",
-                self.in_force.generation,
-                left.as_secs()
-            );
+        if !settles {
+            self.ensure_settled(now)?;
         }
         let policy = match (&change.what, self.unconfirmed) {
             (What::Set(settings), _) => turned(self.in_force.policy, settings)?,
@@ -140,8 +136,30 @@ impl History {
         Ok(self.next(policy))
     }
 
+    fn ensure_settled(&self, now: Instant) -> Result<()> {
+        let Some(left) = self.trial_left(now) else { return Ok(()) };
+        bail!(
+            "policy {} is on trial for another {} s: 'policy confirm' keeps it, 'policy undo' \
+             ends it, and then it can be changed",
+            self.in_force.generation,
+            left.as_secs()
+        );
+    }
+
     fn next(&self, policy: avx_policy) -> InForce {
-        InForce::new(self.in_force.generation + 1, policy)
+        InForce::new(self.newest + 1, policy)
+    }
+
+    /// What is to be tried against the policy in force, which remains that.
+    pub fn tries(&mut self, settings: &[String], now: Instant) -> Result<InForce> {
+        self.ensure_settled(now)?;
+        let tried = self.next(turned(standard(), settings)?);
+        ensure!(
+            !differences(&self.in_force.policy, &tried.policy).is_empty(),
+            "this is the policy in force: there is nothing to compare it with"
+        );
+        self.newest = tried.generation;
+        Ok(tried)
     }
 
     /// This is in force from now on. A policy that is the same as the one before does not take the
@@ -153,6 +171,7 @@ impl History {
             self.unconfirmed = None;
         }
         self.in_force = next;
+        self.newest = next.generation;
         self.trial_ends = revert_after.map(|time| now + time);
     }
 
@@ -239,6 +258,25 @@ mod tests {
 
     fn why(result: Result<()>) -> String {
         format!("{:#}", result.unwrap_err())
+    }
+
+    #[test]
+    fn what_is_tried_has_a_number_and_is_not_in_force() {
+        let mut agent = Agent::new();
+        let settings = ["avx-cpus=5".to_owned()];
+        let tried = agent.history.tries(&settings, agent.now).unwrap();
+        assert_eq!((tried.generation, tried.policy.avx_cpus), (2, 5));
+        assert_eq!(agent.state().0, 1);
+        agent.set(6).unwrap();
+        assert_eq!(agent.state(), (3, 6));
+        assert!(
+            why(agent.history.tries(&["avx-cpus=6".to_owned()], agent.now).map(|_| ()))
+                .contains("nothing to compare")
+        );
+        assert!(agent.history.tries(&["avx-cpus=many".to_owned()], agent.now).is_err());
+        agent.try_out(7).unwrap();
+        assert_eq!(agent.state(), (4, 7));
+        assert!(why(agent.history.tries(&settings, agent.now).map(|_| ())).contains("on trial"));
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Tried {
         let end = engine.now() + ns;
         while engine.now() < end {
             while course.due_ns() <= engine.now() {
-                course.go_on(engine.now(), &mut Machine { engine, both });
+                course.go_on(engine.now(), &mut Machine { engine, both })?;
             }
             engine.run_for(course.due_ns().min(end) - engine.now())?;
         }
@@ -62,7 +62,7 @@ impl Subject for Machine<'_> {
         self.both.is_concerned
     }
 
-    fn enter(&mut self, side: Side) {
+    fn enter(&mut self, side: Side) -> Result<()> {
         let mut policy = self.both.policy;
         if side == Side::Without {
             policy.avx_cores_for = SERVED_NOBODY.into();
@@ -71,9 +71,10 @@ impl Subject for Machine<'_> {
         let generation = self.both.generation;
         let in_force = avx_policy_in_force { generation, checksum: 0, policy };
         self.engine.kernel_mut().set_policy(&in_force);
+        Ok(())
     }
 
-    fn sums(&mut self) -> Sums {
-        self.engine.sums()
+    fn sums(&mut self) -> Result<Sums> {
+        Ok(self.engine.sums())
     }
 }

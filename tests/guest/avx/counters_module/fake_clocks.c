@@ -2,8 +2,9 @@
 /*
  * Counters of clocks that are what the test says. In each microsecond events 0 to 2
  * count so many cycles at each licence, event 3 the cycles of APERF, and event 4 1000,
- * those of MPERF. Event 5 counts operations. If a name is given, clocks are so while a task
- * of that name runs, and else there is no licence. A CPU may have room for some events only,
+ * those of MPERF. Event 5 counts operations, and the one of that number instructions. If a name is
+ * given, clocks are so while a task of that name runs, and else there is no licence; and only that
+ * task has instructions. A CPU may have room for some events only,
  * and then they take turns. Who opens an event of the CPU that leaves is kept until it has left.
  */
 #include <linux/cpumask.h>
@@ -14,6 +15,7 @@
 
 #define MPERF 4
 #define OPERATIONS 5
+#define INSTRUCTIONS 0xc0 /* as the CPUs of Intel and AMD number them */
 
 static unsigned int cycles[MPERF] = { 1000, 0, 0, 1000 };
 module_param_array(cycles, uint, NULL, 0644);
@@ -33,6 +35,10 @@ static char culprit[TASK_COMM_LEN];
 module_param_string(culprit, culprit, sizeof(culprit), 0644);
 MODULE_PARM_DESC(culprit, "the task that makes clocks what they are, if it is one");
 
+static char pmu[16] = "fake_clocks";
+module_param_string(pmu, pmu, sizeof(pmu), 0444);
+MODULE_PARM_DESC(pmu, "how the PMU is called: \"cpu\" is that of the CPU, if it has none");
+
 static int leaves = -1;
 module_param(leaves, int, 0644);
 MODULE_PARM_DESC(leaves, "the CPU that leaves while somebody opens an event of it, or -1");
@@ -46,6 +52,8 @@ static unsigned int cycles_of(u64 config)
 		return 1000;
 	if (config == OPERATIONS)
 		return operations;
+	if (config == INSTRUCTIONS)
+		return strncmp(current->comm, culprit, sizeof(culprit)) ? 0 : 1000;
 	if (culprit[0] && strncmp(current->comm, culprit, sizeof(culprit)))
 		return config == 0 ? 1000 : 0;
 	return READ_ONCE(cycles[config]);
@@ -94,7 +102,9 @@ static int fake_event_init(struct perf_event *event)
 {
 	if (event->attr.type != fake_clocks.type)
 		return -ENOENT;
-	if (is_sampling_event(event) || event->cpu < 0 || event->attr.config > OPERATIONS)
+	if (is_sampling_event(event) || event->cpu < 0)
+		return -EINVAL;
+	if (event->attr.config > OPERATIONS && event->attr.config != INSTRUCTIONS)
 		return -EINVAL;
 	while (event->cpu == READ_ONCE(leaves) && cpu_online(event->cpu))
 		if (msleep_interruptible(10))
@@ -116,7 +126,7 @@ static struct pmu fake_clocks = {
 
 static int __init fake_clocks_init(void)
 {
-	return perf_pmu_register(&fake_clocks, "fake_clocks", -1);
+	return perf_pmu_register(&fake_clocks, pmu, -1);
 }
 
 static void __exit fake_clocks_exit(void)

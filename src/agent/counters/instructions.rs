@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The instructions that CPUs retire.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, RawFd};
+
+use anyhow::Result;
+
+use super::event::{Event, Group};
+
+/// Of Intel's CPUs and of AMD's.
+const RETIRED: (&str, u64) = ("cpu", 0xc0);
+
+/// Those of each CPU are counted as long as this is there.
+pub struct Instructions(BTreeMap<u32, Group>);
+
+impl Instructions {
+    /// On all of them or on none.
+    pub fn open(cpus: &[u32]) -> Result<Self> {
+        let (pmu, config) = RETIRED;
+        let open = |cpu: &u32| Ok((*cpu, Group::open(&[Event::new(pmu, config)], *cpu)?));
+        Ok(Self(cpus.iter().map(open).collect::<Result<_>>()?))
+    }
+
+    /// By CPU.
+    pub fn events(&self) -> impl Iterator<Item = (u32, RawFd)> {
+        self.0
+            .iter()
+            .flat_map(|(cpu, group)| group.events().iter().map(|it| (*cpu, it.as_raw_fd())))
+    }
+}

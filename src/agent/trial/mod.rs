@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A policy tried against the one in force, because somebody asks which is better for whom.
+//!
+//! Both are in force by turns. Whoever asked goes on asking how far it is, and the trial ends when
+//! nobody does, when its time is over, or when somebody puts another policy into force.
+
+mod current;
+mod meter;
+mod programs;
+mod report;
+
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::policy::InForce;
+use crate::trials::{self, Comparison, Subject, Sums};
+pub use current::Trials;
+use meter::Meter;
+use programs::Programs;
+use report::Outcome;
+pub use report::{Ended, Report, Side};
+
+/// How long it may take.
+pub const TIME: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(24 * 3600);
+
+/// Whoever does not ask for so long is gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub struct Trial {
+    tried: InForce,
+    in_force: InForce,
+    meter: Meter,
+    programs: Programs,
+    comparison: Comparison,
+    began: Instant,
+    asked: Instant,
+}
+
+/// The machine: what is done about it, and by what it is measured.
+struct Machine<'a, F> {
+    tried: &'a InForce,
+    in_force: &'a InForce,
+    put_into_force: F,
+    meter: &'a Meter,
+    programs: &'a mut Programs,
+}
+
+impl<F: FnMut(&InForce) -> Result<()>> Subject for Machine<'_, F> {
+    fn enter(&mut self, side: trials::Side) -> Result<()> {
+        (self.put_into_force)(match side {
+            trials::Side::With => self.tried,
+            trials::Side::Without => self.in_force,
+        })
+    }
+
+    fn sums(&mut self) -> Result<Sums> {
+        Ok(self.programs.sums(&self.meter.progress()?))
+    }
+}
+
+impl Trial {
+    pub fn begin(
+        tried: InForce,
+        in_force: InForce,
+        time: Duration,
+        cpus: Vec<u32>,
+        now: Instant,
+    ) -> Result<Self> {
+        ensure!(
+            TIME.contains(&time),
+            "a trial takes {} to {}",
+            humantime::format_duration(*TIME.start()),
+            humantime::format_duration(*TIME.end())
+        );
+        let lasts_ns = u64::try_from(time.as_nanos())?;
+        Ok(Self {
+            tried,
+            in_force,
+            meter: Meter::start(cpus)?,
+            programs: Programs::default(),
+            comparison: Comparison::new(tried.generation, 0, lasts_ns),
+            began: now,
+            asked: now,
+        })
+    }
+
+    /// When there is something to be done.
+    pub fn due(&self) -> Instant {
+        self.began + Duration::from_nanos(self.comparison.due_ns())
+    }
+
+    pub fn tried(&self) -> &InForce {
+        &self.tried
+    }
+
+    pub fn left(&self, now: Instant) -> Duration {
+        let end = self.began + Duration::from_nanos(self.comparison.ends_ns());
+        end.saturating_duration_since(now)
+    }
+
+    /// Returns why it is over, if it is.
+    pub fn go_on(
+        &mut self,
+        now: Instant,
+        put_into_force: impl FnMut(&InForce) -> Result<()>,
+    ) -> Option<Ended> {
+        if self.left(now).is_zero() {
+            return Some(Ended::Over);
+        }
+        if now.saturating_duration_since(self.asked) > PATIENCE {
+            return Some(Ended::Because("nobody waits for it any more".to_owned()));
+        }
+        if now < self.due() {
+            return None;
+        }
+        let now_ns = u64::try_from(now.saturating_duration_since(self.began).as_nanos());
+        let mut machine = Machine {
+            tried: &self.tried,
+            in_force: &self.in_force,
+            put_into_force,
+            meter: &self.meter,
+            programs: &mut self.programs,
+        };
+        let went_on = self.comparison.go_on(now_ns.unwrap_or(u64::MAX), &mut machine);
+        went_on.err().map(|error| Ended::Because(format!("{error:#}")))
+    }
+
+    /// How far it is; what came of it is worked out when it is over.
+    pub fn report(&self, now: Instant, ended: Option<Ended>) -> Report {
+        let side = |it: &InForce| Side { generation: it.generation, policy: it.name.to_owned() };
+        let judgement = ended.as_ref().and_then(|_| self.comparison.judgement());
+        Report {
+            tried: side(&self.tried),
+            in_force: side(&self.in_force),
+            left_s: self.left(now).as_secs_f64(),
+            window_s: self.comparison.window_ns() as f64 / 1e9,
+            nr_pairs: self.comparison.nr_pairs() as u64,
+            result: judgement.map(|it| Outcome::new(&it, &self.programs)),
+            ended,
+        }
+    }
+}

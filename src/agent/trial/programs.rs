@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The programs that are compared, and what each is measured by.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bpf::intf::{avx_owner, avx_progress};
+use crate::bpf::names::{printable, text_of};
+use crate::trials::{Sum, Sums};
+
+/// A program that sleeps at least once in so much of the time in which it is awake is one that is
+/// waited for. What others do between sleeps is theirs to say.
+const ACTIVITY_MAX_NS: u64 = 20_000_000;
+
+/// What a program gets done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// Each from a wake-up until it sleeps again.
+    Activities,
+    Instructions,
+    /// Which is only as good as the clock.
+    CpuTime,
+}
+
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub name: String,
+    pub cgroup: u64,
+    pub measure: Measure,
+    pub awake_ns: u64,
+}
+
+#[derive(Default)]
+pub struct Programs {
+    numbers: BTreeMap<(u64, [u64; 2]), u64>,
+    known: Vec<Program>,
+}
+
+impl Measure {
+    /// Nothing is known of who has hardly run.
+    fn of(progress: &avx_progress) -> Option<Self> {
+        let is_busy = progress.awake_ns >= ACTIVITY_MAX_NS;
+        match progress.activities.checked_mul(ACTIVITY_MAX_NS) {
+            Some(0) if !is_busy => None,
+            Some(most_ns) if progress.awake_ns > most_ns && progress.instructions > 0 => {
+                Some(Self::Instructions)
+            }
+            Some(most_ns) if progress.awake_ns > most_ns => Some(Self::CpuTime),
+            _ => Some(Self::Activities),
+        }
+    }
+
+    fn work(self, progress: &avx_progress) -> u64 {
+        match self {
+            Self::Activities => progress.activities,
+            Self::Instructions => progress.instructions,
+            Self::CpuTime => progress.ran_ns,
+        }
+    }
+}
+
+impl Programs {
+    pub fn get(&self, number: u64) -> Option<&Program> {
+        self.known.get(usize::try_from(number).ok()?)
+    }
+
+    /// What each has done so far. A program is measured by the same from its beginning to its end.
+    pub fn sums(&mut self, progress: &[(avx_owner, avx_progress)]) -> Sums {
+        progress.iter().filter_map(|(owner, it)| self.sum(owner, it)).collect()
+    }
+
+    fn sum(&mut self, owner: &avx_owner, progress: &avx_progress) -> Option<(u64, Sum)> {
+        let number = self.number(owner, progress)?;
+        let program = self.known.get_mut(usize::try_from(number).ok()?)?;
+        program.awake_ns = progress.awake_ns;
+        let work = program.measure.work(progress) as f64;
+        let awake_ns = progress.awake_ns as f64;
+        Some((number, Sum { work, awake_ns, weight: progress.weight as f64 }))
+    }
+
+    fn number(&mut self, owner: &avx_owner, progress: &avx_progress) -> Option<u64> {
+        let key = (owner.cgroup, owner.program.words);
+        if let Some(number) = self.numbers.get(&key) {
+            return Some(*number);
+        }
+        let name = printable(&text_of(&owner.program));
+        let measure = Measure::of(progress)?;
+        let number = self.known.len() as u64;
+        self.known.push(Program { name, cgroup: owner.cgroup, measure, awake_ns: 0 });
+        self.numbers.insert(key, number);
+        Some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::intf::avx_name;
+
+    const MS: u64 = 1_000_000;
+
+    fn progress(awake_ms: u64, activities: u64, instructions: u64) -> avx_progress {
+        let awake_ns = awake_ms * MS;
+        avx_progress { awake_ns, ran_ns: awake_ns / 2, activities, instructions, weight: 100 }
+    }
+
+    fn owner(cgroup: u64) -> avx_owner {
+        avx_owner { cgroup, program: avx_name { words: [u64::from_ne_bytes(*b"nginx\0\0\0"), 0] } }
+    }
+
+    #[test]
+    fn who_sleeps_is_measured_by_what_it_does_in_between() {
+        assert_eq!(Measure::of(&progress(100, 5, 7)), Some(Measure::Activities));
+        assert_eq!(Measure::of(&progress(101, 5, 7)), Some(Measure::Instructions));
+        assert_eq!(Measure::of(&progress(101, 5, 0)), Some(Measure::CpuTime));
+        assert_eq!(Measure::of(&progress(20, 0, 0)), Some(Measure::CpuTime));
+        assert_eq!(Measure::of(&progress(19, 0, 9)), None);
+        assert_eq!(Measure::of(&progress(0, 1, 0)), Some(Measure::Activities));
+    }
+
+    #[test]
+    fn a_program_is_one_in_each_cgroup_and_keeps_its_measure() {
+        let mut programs = Programs::default();
+        assert!(programs.sums(&[(owner(1), progress(1, 0, 0))]).is_empty());
+        let sums = programs.sums(&[(owner(1), progress(1, 2, 0)), (owner(2), progress(50, 0, 0))]);
+        assert_eq!(sums[&0], Sum { work: 2.0, awake_ns: 1e6, weight: 100.0 });
+        assert_eq!(sums[&1], Sum { work: 25e6, awake_ns: 50e6, weight: 100.0 });
+        let later = programs.sums(&[(owner(1), progress(900, 3, 0))]);
+        assert_eq!(later[&0], Sum { work: 3.0, awake_ns: 900e6, weight: 100.0 });
+        let names: Vec<_> =
+            [0, 1].iter().filter_map(|it| programs.get(*it)).map(|it| it.cgroup).collect();
+        assert_eq!(names, [1, 2]);
+        assert!(programs.get(2).is_none());
+        assert_eq!(programs.get(0).unwrap().name, "nginx");
+    }
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What programs get done, loaded while two policies are compared and at no other time.
+ *
+ * Problem. A policy is as good as what programs get done in the time in which they want to run.
+ * They want to while they are not asleep: a late turn, a low clock and a cold cache all make
+ * that longer.
+ *
+ * Mechanism. Each switch tells how long whoever leaves was awake and ran, and whether an
+ * activity ends, each wake-up that one begins. The agent has tell() called on each CPU where
+ * a window ends, for whoever runs there and may not be switched for long.
+ *
+ * Limits. Who waits where a window ends is told of in the next one. A task that is woken up
+ * in the moment in which it goes to sleep is awake from when it runs on. Threads of the
+ * kernel are no programs.
+ */
+#include <scx/common.bpf.h>
+#include "intf.h"
+
+char _license[] SEC("license") = "GPL";
+
+#define PROGRAMS_MAX 4096
+
+/* Both are 0 while it does not. */
+struct stint {
+	u64 awake_since;
+	u64 runs_since;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct stint);
+} stints SEC(".maps");
+
+/* One that finds no room is left out: none may be forgotten that is compared. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROGRAMS_MAX);
+	__type(key, struct avx_owner);
+	__type(value, struct avx_progress);
+} programs SEC(".maps");
+
+/* One for each CPU; the agent sizes this before loading, and opens them where it can. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} counted SEC(".maps");
+
+static const struct avx_progress nothing_done;
+
+/* Retired on this CPU since this was asked last. */
+static u64 instructions_meanwhile(void)
+{
+	struct bpf_perf_event_value now;
+	u32 zero = 0;
+	u64 *last = bpf_map_lookup_elem(&counted, &zero), before;
+
+	if (!last || bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &now, sizeof(now)))
+		return 0;
+	before = *last;
+	*last = now.counter;
+	/* What was counted before anybody asked is nobody's. */
+	return before && now.counter > before ? now.counter - before : 0;
+}
+
+static struct avx_progress *progress_of(struct task_struct *p)
+{
+	struct avx_owner owner = {};
+	struct avx_progress *progress;
+
+	owner.cgroup = BPF_CORE_READ(p, cgroups, dfl_cgrp, kn, id);
+	BPF_CORE_READ_INTO(&owner.program, p, group_leader, comm);
+	progress = bpf_map_lookup_elem(&programs, &owner);
+	if (progress)
+		return progress;
+	bpf_map_update_elem(&programs, &owner, &nothing_done, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&programs, &owner);
+}
+
+static bool is_program(const struct task_struct *p)
+{
+	return !(p->flags & PF_KTHREAD);
+}
+
+static void begin(struct task_struct *p, bool runs)
+{
+	struct stint *stint;
+	u64 now = bpf_ktime_get_ns();
+
+	if (!is_program(p))
+		return;
+	stint = bpf_task_storage_get(&stints, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!stint)
+		return;
+	if (!stint->awake_since)
+		stint->awake_since = now;
+	if (runs)
+		stint->runs_since = now;
+}
+
+/* What @p, which runs here, did until now. */
+static void tell(struct task_struct *p, bool goes_on, bool sleeps)
+{
+	u64 now = bpf_ktime_get_ns(), instructions = instructions_meanwhile();
+	struct avx_progress *progress;
+	struct stint *stint;
+
+	if (!is_program(p))
+		return;
+	stint = bpf_task_storage_get(&stints, p, 0, 0);
+	progress = progress_of(p);
+	if (!stint || !progress)
+		return;
+	if (stint->awake_since)
+		__sync_fetch_and_add(&progress->awake_ns, now - stint->awake_since);
+	if (stint->runs_since)
+		__sync_fetch_and_add(&progress->ran_ns, now - stint->runs_since);
+	__sync_fetch_and_add(&progress->activities, sleeps);
+	__sync_fetch_and_add(&progress->instructions, instructions);
+	progress->weight = p->scx.weight;
+	stint->awake_since = sleeps ? 0 : now;
+	stint->runs_since = goes_on ? now : 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(progress_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	tell(prev, false, prev_state && !preempt);
+	begin(next, true);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(progress_waking, struct task_struct *p)
+{
+	begin(p, false);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(progress_new, struct task_struct *p)
+{
+	begin(p, false);
+	return 0;
+}
+
+/* Called by the agent, on the CPU of which it is to be told. */
+SEC("raw_tp")
+int progress_tell(void *ctx)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+
+	tell(p, true, false);
+	/* Whoever ran here before anybody listened is known from now on. */
+	begin(p, false);
+	return 0;
+}
