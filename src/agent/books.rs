@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::{MapCore, MapFlags};
 
 use crate::bpf::intf::{
-    NR_QUEUE_KINDS, avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_owner, avx_process,
-    avx_progress, avx_queue_kind, queue_ctx, task_ctx,
+    NR_QUEUE_KINDS, avx_book, avx_cpu_role, avx_cpu_stats, avx_event, avx_light_fault, avx_owner,
+    avx_process, avx_progress, avx_queue_kind, queue_ctx, task_ctx,
 };
 use crate::bpf::skel::BpfSkel;
 
@@ -73,6 +73,16 @@ pub fn progress(programs: &impl MapCore) -> Result<Vec<(avx_owner, avx_progress)
         it.map(|it| Ok((parse(&key)?, parse(&it)?))).transpose()
     };
     programs.keys().filter_map(|key| row(key).transpose()).collect()
+}
+
+/// One of each program that had some.
+pub fn light_faults(skel: &BpfSkel<'_>) -> Vec<(avx_owner, avx_light_fault)> {
+    let faults = &skel.maps.light_faults;
+    let row = |key: Vec<u8>| {
+        let fault = faults.lookup(&key, MapFlags::ANY).ok()??;
+        Some((parse(&key).ok()?, parse(&fault).ok()?))
+    };
+    faults.keys().filter_map(row).collect()
 }
 
 /// One book for each of what `key` makes of the owners.
@@ -181,6 +191,7 @@ impl Plain for avx_book {}
 impl Plain for avx_cpu_role {}
 impl Plain for avx_cpu_stats {}
 impl Plain for avx_event {}
+impl Plain for avx_light_fault {}
 impl Plain for avx_owner {}
 impl Plain for avx_process {}
 impl Plain for avx_progress {}

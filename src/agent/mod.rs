@@ -11,6 +11,7 @@ mod ending;
 pub mod events;
 pub mod explain;
 mod hints;
+mod light;
 pub mod metrics;
 mod pace;
 mod peers;

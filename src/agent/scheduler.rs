@@ -33,9 +33,9 @@ use super::slots::Slots;
 use super::stats::{self, LastKnown, Metrics, Server};
 use super::status::{self, Roles, Status, Tried, seconds};
 use super::trial::{Trial, Trials};
-use super::{books, service, topology};
+use super::{books, light, service, topology};
 use crate::about::{NAME, version};
-use crate::bpf::intf::{self, avx_cpu_role};
+use crate::bpf::intf::{self, avx_book, avx_cpu_role, avx_owner};
 use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, types};
 
@@ -521,8 +521,19 @@ impl<'a> Scheduler<'a> {
             queued: self.queued()?,
             waits: status::waits_of(&per_cpu),
             cgroups: status::cgroups_of(&ledgers),
-            programs: status::programs_of(&ledgers),
+            programs: self.programs(&ledgers),
         })
+    }
+
+    /// Of those that mix, it is told where.
+    fn programs(&self, ledgers: &[(avx_owner, avx_book)]) -> Vec<status::Program> {
+        let mut programs = status::programs_of(ledgers);
+        let mut mixing = programs.iter_mut().filter(|it| it.book.mixes()).peekable();
+        if mixing.peek().is_some() {
+            let faults = books::light_faults(&self.skel);
+            mixing.for_each(|it| it.light_in = light::file_of(&it.name, &faults));
+        }
+        programs
     }
 
     /// While AVX cores are for nobody.

@@ -10,6 +10,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counted;
+use super::light::is_of_c_library;
 use super::prospect::Prospect;
 use super::trial::Trial;
 use super::{books, cpulist};
@@ -151,6 +152,9 @@ pub struct Cgroup {
 pub struct Program {
     pub name: String,
     pub book: Book,
+    /// The file that its light instructions are in, if it mixes them with wide ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub light_in: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -233,7 +237,7 @@ impl Book {
 
     /// Whether it is kept on AVX cores for light instructions more often than it goes there for
     /// wide ones.
-    fn mixes(&self) -> bool {
+    pub fn mixes(&self) -> bool {
         let phases = |cause| self.phases.get(cause).copied().unwrap_or_default();
         phases("mixed") > phases("fault") && self.avx_s > self.scalar_s
     }
@@ -321,7 +325,7 @@ pub fn cgroups_of(ledgers: &[(avx_owner, avx_book)]) -> Vec<Cgroup> {
 
 pub fn programs_of(ledgers: &[(avx_owner, avx_book)]) -> Vec<Program> {
     let sums = books::summed(ledgers, |owner| printable(&text_of(&owner.program)));
-    let program = |(name, book)| Program { name, book: Book::new(&book) };
+    let program = |(name, book)| Program { name, book: Book::new(&book), light_in: None };
     the_most_first(sums.into_iter().map(program).collect(), |it: &Program| &it.book)
 }
 
@@ -329,6 +333,26 @@ fn the_most_first<T>(mut all: Vec<T>, book: impl Fn(&T) -> &Book) -> Vec<T> {
     let to_tell = |it: &T| book(it).avx_s + book(it).lost_s;
     all.sort_by(|a, b| to_tell(b).total_cmp(&to_tell(a)));
     all
+}
+
+impl Program {
+    /// Why it is hardly ever elsewhere.
+    fn mixture(&self) -> String {
+        let does = format!("{} does all its work on AVX cores, for", self.name);
+        let cure = "start it anew if it ran before this scheduler";
+        match &self.light_in {
+            Some(file) if is_of_c_library(file) => {
+                format!("{does} its string functions are AVX-512 as well: {cure}")
+            }
+            Some(file) => {
+                format!("{does} {file} has light instructions of AVX-512 between its wide ones")
+            }
+            None => format!(
+                "{does} it has light instructions of AVX-512 as well: if these are its string \
+                 functions, {cure}"
+            ),
+        }
+    }
 }
 
 impl Tried {
@@ -417,12 +441,8 @@ impl fmt::Display for Status {
         let of_cgroups = self.cgroups.iter().map(|it| (it.path.as_str(), &it.book));
         table(out, "cgroup", of_cgroups)?;
         table(out, "program", self.programs.iter().map(|it| (it.name.as_str(), &it.book)))?;
-        for Program { name, .. } in self.programs.iter().filter(|it| it.book.mixes()) {
-            writeln!(
-                out,
-                "{name} does all its work on AVX cores, for its string functions are AVX-512 as \
-                 well: start it anew if it ran before this scheduler"
-            )?;
+        for program in self.programs.iter().filter(|it| it.book.mixes()) {
+            writeln!(out, "{}", program.mixture())?;
         }
         Ok(())
     }
@@ -575,7 +595,7 @@ mod tests {
         let program = |name: &str, phases: [(&str, u64); 2], avx_s| {
             let phases = phases.map(|(cause, count)| (cause.to_owned(), count)).into();
             let book = Book { phases, avx_s, scalar_s: 1.0, ..Book::default() };
-            Program { name: name.to_owned(), book }
+            Program { name: name.to_owned(), book, light_in: None }
         };
         let older = program("older", [("mixed", 7), ("fault", 6)], 1.5);
         let newer = program("newer", [("mixed", 7), ("fault", 7)], 1.5);
@@ -585,6 +605,20 @@ mod tests {
         let named: Vec<&str> =
             shown.lines().filter(|line| line.contains("start it anew")).collect();
         assert!(matches!(named[..], [line] if line.starts_with("older does all its")), "{shown}");
+        let mixture = |file: Option<&str>| {
+            Program { light_in: file.map(str::to_owned), ..status.programs[1].clone() }.mixture()
+        };
+        assert!(mixture(None).ends_with(
+            "if these are its string functions, start it anew if it ran before this scheduler"
+        ));
+        assert!(
+            mixture(Some("libc.so.6")).contains("its string functions are AVX-512 as well: start")
+        );
+        assert_eq!(
+            mixture(Some("libx265.so.199")),
+            "older does all its work on AVX cores, for libx265.so.199 has light instructions of \
+             AVX-512 between its wide ones"
+        );
     }
 
     #[test]

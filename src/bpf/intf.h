@@ -482,6 +482,12 @@ struct avx_owner {
 	struct avx_name program;
 };
 
+/* Where a light instruction of the same was that faulted. */
+struct avx_light_fault {
+	u64 ip;
+	u64 process;
+};
+
 /* What the same got done while two policies are compared. */
 struct avx_progress {
 	u64 awake_ns; /* it ran, or waited for a CPU */

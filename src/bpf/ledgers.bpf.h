@@ -17,6 +17,13 @@ struct {
 	__type(value, struct avx_book);
 } ledgers SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BOOKS_MAX);
+	__type(key, struct avx_owner);
+	__type(value, struct avx_light_fault);
+} light_faults SEC(".maps");
+
 #define BOOK_WORDS (sizeof(struct avx_book) / sizeof(u64))
 
 static const struct avx_book empty_book;
@@ -31,18 +38,40 @@ static struct avx_book *book_of(const struct avx_owner *owner)
 	return bpf_map_lookup_elem(&ledgers, owner);
 }
 
+static struct avx_owner owner_of(struct task_struct *p)
+{
+	struct avx_owner owner = { .cgroup = p->cgroups->dfl_cgrp->kn->id };
+
+	bpf_probe_read_kernel(&owner.program, sizeof(owner.program), p->group_leader->comm);
+	return owner;
+}
+
+/*
+ * @p, which has had so many, had a light fault at @ip. What is kept is a late one of many,
+ * and hardly any has to be: the first, the second, the fourth and so on.
+ */
+static void note_light_fault(struct task_struct *p, u64 nr, u64 ip)
+{
+	struct avx_light_fault fault = { .ip = ip, .process = p->group_leader->pid };
+	struct avx_owner owner;
+
+	if (nr & (nr - 1))
+		return;
+	owner = owner_of(p);
+	bpf_map_update_elem(&light_faults, &owner, &fault, BPF_ANY);
+}
+
 /* What is new in the book of @p. Global, for the verifier. */
 __noinline int tell_books(struct task_struct *p __arg_trusted)
 {
 	struct task_ctx *tctx = lookup_task(p);
-	struct avx_owner owner = {};
+	struct avx_owner owner;
 	struct avx_book *book;
 	u64 *told, *now, *all;
 
 	if (!tctx || !tctx->has_news)
 		return 0;
-	owner.cgroup = p->cgroups->dfl_cgrp->kn->id;
-	bpf_probe_read_kernel(&owner.program, sizeof(owner.program), p->group_leader->comm);
+	owner = owner_of(p);
 	book = book_of(&owner);
 	if (!book)
 		return 0;

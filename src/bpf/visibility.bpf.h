@@ -8,6 +8,7 @@
 #define AVXSPEC_VISIBILITY_BPF_H
 
 #include "events.bpf.h"
+#include "ledgers.bpf.h"
 #include "policy.bpf.h"
 #include "reach.bpf.h"
 #include "roles.bpf.h"
@@ -416,6 +417,8 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 		stat_add(light_faults, 1);
 	else
 		stat_add(other_faults, 1);
+	if (verdict == VERDICT_LIGHT)
+		note_light_fault(p, tctx->book.faults[VERDICT_LIGHT], regs->ip);
 
 	if (tctx->habit.class != CLASS_AVX || !is_worth_a_phase(p, tctx, process, policy, &at)) {
 		tell(p, EVENT_FAULT, verdict, 0);

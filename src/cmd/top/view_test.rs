@@ -62,7 +62,7 @@ fn status(nr_cpus: u32, seconds: f64) -> Status {
             ("default".to_owned(), waits(count(200.0))),
         ]),
         cgroups: vec![cgroup("/db", 0.25), cgroup("/web", 0.5)],
-        programs: vec![Program { name: "server".to_owned(), book: book(0.75) }],
+        programs: vec![Program { name: "server".to_owned(), book: book(0.75), light_in: None }],
         ..Status::default()
     }
 }

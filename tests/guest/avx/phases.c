@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * phases THREADS ROUNDS SCALAR WIDE [string]: threads that alternate so many times
+ * phases THREADS ROUNDS SCALAR WIDE [string|narrow]: threads that alternate so many times
  * between SCALAR iterations of scalar work, WIDE iterations with 512-bit vectors,
  * and a system call. With "string" each round begins with string functions, which
- * the C library has with the encoding of AVX-512 at 256 bits.
+ * the C library has with the encoding of AVX-512 at 256 bits, and with "narrow" with
+ * such an instruction here.
  *
  * One iteration is a hundred instructions. Prints a sum that depends on all of it.
  */
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 static unsigned long rounds, scalar_iterations, wide_iterations;
-static int with_strings;
+static int with_strings, with_narrow;
 
 static uint64_t scalar_work(uint64_t value)
 {
@@ -68,6 +69,8 @@ static void *work(void *argument)
 	for (unsigned long n = 0; n < rounds; n++) {
 		if (with_strings)
 			value = string_work(value);
+		if (with_narrow)
+			__asm__ __volatile__("vpaddq %%ymm16, %%ymm16, %%ymm16" ::: "memory");
 		value = scalar_work(value);
 		if (wide_iterations)
 			value = wide_work(value);
@@ -86,7 +89,8 @@ int main(int argc, char **argv)
 	rounds = argc > 2 ? strtoul(argv[2], NULL, 0) : 1;
 	scalar_iterations = argc > 3 ? strtoul(argv[3], NULL, 0) : 1;
 	wide_iterations = argc > 4 ? strtoul(argv[4], NULL, 0) : 1;
-	with_strings = argc > 5;
+	with_strings = argc > 5 && !strcmp(argv[5], "string");
+	with_narrow = argc > 5 && !strcmp(argv[5], "narrow");
 
 	for (unsigned long n = 0; n < threads; n++)
 		pthread_create(&thread[n], NULL, work, (void *)(n + 1));

@@ -26,6 +26,10 @@ fn seconds(hundreds: u64) -> f64 {
     (ROUNDS * hundreds * 100 * 20) as f64 / 1e9
 }
 
+/// Which is the program's own file.
+const MIXTURE: &str = "mixer does all its work on AVX cores, for mixer has light instructions of \
+                       AVX-512 between its wide ones";
+
 /// Moves take long in the emulator, so that they do not pay.
 fn books_tell_what_programs_did() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
@@ -42,6 +46,12 @@ fn books_tell_what_programs_did() -> Result<()> {
              scx_avxspec explain 999999 2>/tmp/refusal && fail it explained what is not there
              scx_avxspec status
              kill $phases
+             cp $(command -v phases) /tmp/mixer
+             scx_avxspec policy set return=adaptive >&2
+             /tmp/mixer 1 1000000 20 {WIDE} narrow & mixer=$!
+             sleep 0.5
+             scx_avxspec status | grep mixer
+             kill $mixer
              stop_scheduler"
         )))
         .collect("/tmp/status.json")
@@ -68,7 +78,7 @@ fn books_tell_what_programs_did() -> Result<()> {
     let refusal = String::from_utf8(outcome.file("/tmp/refusal")?)?;
     ensure_eq!(refusal, "scx_avxspec: there is no thread 999999\n");
     let screen = outcome.stdout(0)?;
-    for word in ["tier trap", "AVX cores: 1 of 2 CPUs (1)", "  /books", "  phases"] {
+    for word in ["tier trap", "AVX cores: 1 of 2 CPUs (1)", "  /books", "  phases", MIXTURE] {
         ensure!(screen.contains(word), "no {word:?} in {screen}");
     }
     Ok(())
