@@ -32,6 +32,7 @@ use super::setup::{LoadOpts, Means, configure, tell_places};
 use super::slots::Slots;
 use super::stats::{self, LastKnown, Metrics, Server};
 use super::status::{self, Roles, Status, Tried, seconds};
+use super::trial::standing::{self, Standing};
 use super::trial::{Trial, Trials};
 use super::{books, light, service, topology};
 use crate::about::{NAME, version};
@@ -87,6 +88,7 @@ pub struct Scheduler<'a> {
     counted_before: Option<Metrics>,
     last_known: LastKnown,
     trials: Trials,
+    standing: Option<Standing>,
     hub: Arc<Hub>,
     audience: Audience<Reader>,
 }
@@ -134,6 +136,7 @@ impl<'a> Scheduler<'a> {
             counted_before: Some(Metrics::default()),
             last_known: LastKnown::default(),
             trials: Trials::default(),
+            standing: None,
             hub,
             audience: Audience::default(),
         };
@@ -210,7 +213,7 @@ impl<'a> Scheduler<'a> {
             }
             self.counters.look_around(Instant::now());
             self.revert_what_is_due(history);
-            self.go_on_trying(history);
+            self.go_on_trying(history)?;
             hides_no_more = self.why_nothing_can_be_hidden()?;
         }
         let is_to_stop = shutdown.load(Ordering::Relaxed);
@@ -368,6 +371,7 @@ impl<'a> Scheduler<'a> {
             in_force.generation,
             humantime::format_duration(time)
         );
+        self.standing = None;
         Ok(Answer::Tried(Box::new(self.trials.begin(trial, now))))
     }
 
@@ -375,18 +379,42 @@ impl<'a> Scheduler<'a> {
         Ok(Answer::Tried(Box::new(self.trials.asked(Instant::now())?)))
     }
 
-    fn go_on_trying(&mut self, history: &History) {
+    fn go_on_trying(&mut self, history: &mut History) -> Result<()> {
+        let now = Instant::now();
         let mut trials = std::mem::take(&mut self.trials);
-        let put = |it: &InForce| self.put_into_force(it);
-        if trials.go_on(history.in_force(), Instant::now(), put) {
+        if trials.go_on(history.in_force(), now, |it| self.put_into_force(it)) {
             self.counted_before = None;
         }
         self.trials = trials;
+        if self.trials.current().is_none() {
+            self.go_on_with_standing_trials(history, now)?;
+        }
+        Ok(())
+    }
+
+    /// As long as the policy in force wants it.
+    fn go_on_with_standing_trials(&mut self, history: &mut History, now: Instant) -> Result<()> {
+        let in_force = *history.in_force();
+        if !standing::is_wanted(&in_force.policy) {
+            self.standing = None;
+            return Ok(());
+        }
+        let known = self.standing.take().filter(|it| it.is_of(&in_force));
+        let mut standing = known.unwrap_or_else(|| {
+            Standing::new(in_force, history.number(), self.places.keys().copied().collect(), now)
+        });
+        let has_avx_cores = self.variables()?.nr_avx_cpus > 0;
+        if standing.go_on(now, has_avx_cores, |it| self.put_into_force(it)) {
+            self.trials.bring_back(now);
+        }
+        self.standing = Some(standing);
+        Ok(())
     }
 
     /// Until something is to be done, if nobody asks for anything.
     fn idle_time(&self) -> Duration {
-        let due = self.trials.current().map(Trial::due);
+        let standing = || self.standing.as_ref().and_then(Standing::due);
+        let due = self.trials.current().map(Trial::due).or_else(standing);
         let left = due.map(|due| due.saturating_duration_since(Instant::now()));
         left.map_or(LOOK_AROUND, |left| left.min(LOOK_AROUND))
     }
@@ -507,6 +535,7 @@ impl<'a> Scheduler<'a> {
             policy: in_force.name.to_owned(),
             trial_left_s: trial_left_s(history),
             tried: self.trials.current().map(|it| Tried::of(it, Instant::now())),
+            found: self.standing.as_ref().and_then(|it| it.found().cloned()),
             compensates: in_force.policy.fairness == COMPENSATE,
             clocks: self.told_by(),
             runs_for_s: seconds(metrics.interval_ns),

@@ -302,6 +302,9 @@ struct avx_policy {
 	/* Whether programs for which AVX cores cost more than they earn are left
 	 * alone: 0 or 1 */
 	u64 only_where_it_pays;
+	/* Whether the agent tries if they pay at all, and has none where they do not:
+	 * 0 or 1 */
+	u64 trials;
 
 	/* Whether AVX-512 is hidden from a program while its C library chooses its
 	 * string functions: 0 or 1 */

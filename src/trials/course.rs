@@ -56,9 +56,14 @@ impl Course {
         self.due_ns
     }
 
-    /// There was a trial, and there is none now.
-    pub fn is_decided(&self) -> bool {
-        self.stage == Stage::Decided
+    /// There was nothing to decide so far.
+    pub fn rests(&self) -> bool {
+        self.stage == Stage::Rests
+    }
+
+    /// Whether the policy is better, if there was a trial and there is none now.
+    pub fn decided(&self) -> Option<bool> {
+        (self.stage == Stage::Decided).then_some(self.is_better)
     }
 
     /// What came of the last trial, or is known of this one.

@@ -67,11 +67,13 @@ impl Machine {
     /// Whether the policy is better, as far as the first trial says, and after how long.
     fn decide(&mut self) -> (bool, u64) {
         let mut course = Course::new(1, 0);
-        while !course.is_decided() {
+        while course.decided().is_none() {
             self.now_ns = course.due_ns();
             course.go_on(self.now_ns, self).unwrap();
         }
-        (self.side == Side::With, self.now_ns)
+        let is_better = self.side == Side::With;
+        assert_eq!(course.decided(), Some(is_better));
+        (is_better, self.now_ns)
     }
 }
 

@@ -17,7 +17,7 @@ crate::tests! {
     calls:
     the_kernel_calls_what_its_model_calls(30),
     the_kernel_that_hides_calls_what_its_model_calls(40),
-    few_interruptions_are_told_from_other_calls(3),
+    few_interruptions_are_told_from_other_calls(1),
 }
 
 fn the_kernel_calls_what_its_model_calls() -> Result<()> {

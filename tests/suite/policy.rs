@@ -11,7 +11,7 @@ use crate::rig::{Flavour, Qemu, in_repository, program};
 
 crate::tests! {
     policy:
-    is_used_undone_tried_out_and_confirmed_while_the_scheduler_runs(92),
+    is_used_undone_tried_out_and_confirmed_while_the_scheduler_runs(56),
     the_control_socket_is_for_one_agent_and_for_whom_it_lets_in(18),
 }
 

@@ -12,8 +12,48 @@ use crate::rig::{Flavour, Qemu, in_repository, program};
 
 crate::tests! {
     trials:
-    a_trial_tells_who_gets_less_done_and_changes_nothing(40),
-    a_trial_ends_with_who_asked_for_it_and_with_another_policy(40),
+    a_trial_tells_who_gets_less_done_and_changes_nothing(17),
+    where_trials_find_that_they_do_not_pay_there_are_no_avx_cores(14),
+    a_trial_ends_with_who_asked_for_it_and_with_another_policy(20),
+}
+
+/// Two loops share the AVX core, and get half done, until trials say so.
+fn where_trials_find_that_they_do_not_pay_there_are_no_avx_cores() -> Result<()> {
+    let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
+        .program(&program::compile(&in_repository("tests/guest/avx/hinted_loop.c"))?)
+        .command(&script(
+            "start_scheduler --force --policy trials --set sizing=static --set avx-cpus=1 \
+                 --set only-where-it-pays=off
+             hinted_loop & first=$!
+             hinted_loop & second=$!
+             awk 'BEGIN { while (1); }' & spin=$!
+             share() {
+                 now; begun=$now before=$(($(cpu_ns $first) + $(cpu_ns $second)))
+                 sleep 2
+                 now; echo $1_ran=$(($(cpu_ns $first) + $(cpu_ns $second) - before))
+                 echo $1_passed=$(((now - begun) * 10000000))
+             }
+             is_found() { scx_avxspec status | grep 'AVX cores do not pay, and there are none: ' >&2; }
+             wait_until 60 is_found || fail nothing is found
+             share tried
+             scx_avxspec policy set trials=off >&2
+             is_found && fail it is known of another policy
+             sleep 1
+             share off
+             kill $first $second $spin
+             stop_scheduler",
+        ))
+        .boot()?;
+    let counts = counts_of(&outcome, 0)?;
+    let share = |when: &str| {
+        counts[format!("{when}_ran").as_str()] as f64
+            / counts[format!("{when}_passed").as_str()] as f64
+            / 2.0
+    };
+    let shares = [share("tried"), share("off")];
+    let is_as_known = shares[0] > 0.85 && (0.4..0.6).contains(&shares[1]);
+    ensure!(is_as_known, "the loops had {shares:?} of two CPUs, with trials and without");
+    Ok(())
 }
 
 /// In force nobody is moved. Under the other policy two loops share one CPU and get half done, which
@@ -34,7 +74,7 @@ fn a_trial_tells_who_gets_less_done_and_changes_nothing() -> Result<()> {
              ran() { echo $(($(cpu_ns $first) + $(cpu_ns $second))); }
              printf \"base = 'static'\\navx-cpus = 1\\nonly-where-it-pays = false\\n\" >/tmp/one.toml
              now; begun=$now before=$(ran)
-             scx_avxspec policy trial /tmp/one.toml --for 20s >/tmp/report & trial=$!
+             scx_avxspec policy trial /tmp/one.toml --for 10s >/tmp/report & trial=$!
              wait_until 10 is_tried || fail status says nothing of it
              wait $trial || fail it failed
              now; echo ran=$(($(ran) - before)) passed=$(((now - begun) * 10000000)) | tr ' ' '\\n'
@@ -87,7 +127,7 @@ fn a_trial_ends_with_who_asked_for_it_and_with_another_policy() -> Result<()> {
              wait_until 10 is_tried || fail it is not tried
              refuses scx_avxspec policy trial observe
              kill -KILL $trial
-             wait_until 30 is_not_tried || fail it goes on without who asked
+             wait_until 60 is_not_tried || fail it goes on without who asked
 
              scx_avxspec policy trial static --for 1h >/tmp/report & trial=$!
              wait_until 10 is_tried || fail it is not tried again

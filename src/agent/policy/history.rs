@@ -150,6 +150,12 @@ impl History {
         InForce::new(self.newest + 1, policy)
     }
 
+    /// For something that is in force by turns with a policy that remains what it is.
+    pub fn number(&mut self) -> u64 {
+        self.newest += 1;
+        self.newest
+    }
+
     /// What is to be tried against the policy in force, which remains that.
     pub fn tries(&mut self, settings: &[String], now: Instant) -> Result<InForce> {
         self.ensure_settled(now)?;
@@ -158,7 +164,7 @@ impl History {
             !differences(&self.in_force.policy, &tried.policy).is_empty(),
             "this is the policy in force: there is nothing to compare it with"
         );
-        self.newest = tried.generation;
+        self.number();
         Ok(tried)
     }
 

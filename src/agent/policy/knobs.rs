@@ -50,6 +50,7 @@ pub fn standard() -> avx_policy {
         fairness: intf::FAIRNESS_OFF.into(),
         move_cost_ns: 10 * US,
         only_where_it_pays: 1,
+        trials: 0,
         quiet_library: 1,
         never_hide: names_of(&[DYNAMIC_LINKER]).unwrap_or(NO_NAMES),
     }
@@ -269,6 +270,13 @@ pub static KNOBS: &[Knob] = &[
         Choice(FLAG),
         "programs for which AVX cores cost more, in moves and in waits beside idle CPUs, than they \
          earn are left alone, and tried again now and then"
+    ),
+    knob!(
+        "trials",
+        trials,
+        Choice(FLAG),
+        "whether there are AVX cores is decided by what programs get done with them and without, \
+         which is tried for some seconds where there is AVX work, and again after ever longer pauses"
     ),
     knob!(
         "quiet-library",

@@ -54,6 +54,12 @@ pub static NAMED: &[Named] = &[
         purpose: "AVX work is counted and nothing is done about it: what to start with where \
                   nobody knows yet whether AVX cores pay",
     },
+    Named {
+        name: "trials",
+        settings: &["trials=on"],
+        purpose: "the default, where trials on the machine as it runs say that programs get more \
+                  done so, and otherwise no AVX cores",
+    },
 ];
 
 impl Named {

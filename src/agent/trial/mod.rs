@@ -8,6 +8,7 @@ mod current;
 mod meter;
 mod programs;
 mod report;
+pub mod standing;
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ pub use report::{Ended, Report, Side};
 pub const TIME: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(24 * 3600);
 
 /// Whoever does not ask for so long is gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 pub struct Trial {
     tried: InForce,

@@ -11,7 +11,7 @@ use crate::bpf::names::printable;
 use crate::trials::{Gain, Judgement};
 
 /// Of a normal distribution 95 % are no further off.
-const LIKELY: f64 = 1.96;
+pub const LIKELY: f64 = 1.96;
 
 /// Longer lists are read by nobody.
 const ROWS: usize = 20;
@@ -75,7 +75,7 @@ pub struct More {
 }
 
 impl More {
-    fn of(gain: &Gain, sure: f64) -> Self {
+    pub fn of(gain: &Gain, sure: f64) -> Self {
         let percent = |gain: f64| 100.0 * gain.exp_m1();
         let [from, to] = [-sure, sure].map(|sure| percent(gain.mean + sure));
         Self { percent: percent(gain.mean), from, to }

@@ -59,7 +59,7 @@ pub fn check(setup: &Setup) -> Result<()> {
 
 pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outcome> {
     let (mut engine, records) = begun(setup, variant, policy)?;
-    let mut tried = variant.is_tried.then(|| Tried::new(policy, setup.seed, engine.now()));
+    let mut tried = (policy.trials == 1).then(|| Tried::new(policy, setup.seed, engine.now()));
     run_for(&mut engine, &mut tried, WARM_UP_NS)
         .context("warming up")
         .with_context(|| mistake(variant))?;

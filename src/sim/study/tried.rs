@@ -36,7 +36,7 @@ impl Tried {
 
     /// What came of it, for people to read.
     pub fn found(&self) -> String {
-        let judgement = self.course.judgement().filter(|_| self.course.is_decided());
+        let judgement = self.course.judgement().filter(|_| self.course.decided().is_some());
         judgement.map_or("nothing yet".to_owned(), |it| {
             let ratio = it.balance.mean.exp();
             format!("{ratio:.3} +- {:.3}", ratio * it.balance.error)

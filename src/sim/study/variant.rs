@@ -12,8 +12,6 @@ pub struct Variant {
     pub class: Class,
     /// Whether the scheduler does something about AVX work, if it pays on such a CPU.
     pub mitigates: bool,
-    /// Whether that is on trial: AVX-512 is left alone where programs get more done so.
-    pub is_tried: bool,
     /// What is not as in the standard policy.
     pub settings: Vec<String>,
 }
@@ -53,7 +51,6 @@ impl Variant {
                 has_avx512: *has_avx512,
                 class: Class::Ext,
                 mitigates: *mitigates,
-                is_tried: false,
                 settings: owned(settings),
             })
             .collect()
@@ -67,20 +64,13 @@ impl Variant {
             has_avx512: true,
             class: Class::Fair,
             mitigates: false,
-            is_tried: false,
             settings: Vec::new(),
         }
     }
 
-    /// The default policy, where a trial says that it is better.
-    fn on_trial() -> Variant {
-        let about = "the default policy or AVX-512 left alone, by trials of both".to_owned();
-        Variant { is_tried: true, ..Self::of_policy("trials", about, Vec::new()) }
-    }
-
     /// That have a name here.
     pub fn all() -> Vec<Variant> {
-        Self::compared().into_iter().chain([Self::of_kernel(), Self::on_trial()]).collect()
+        Self::compared().into_iter().chain([Self::of_kernel()]).collect()
     }
 
     pub fn named(name: &str) -> Option<Variant> {
@@ -109,7 +99,6 @@ impl Variant {
             has_avx512: true,
             class: Class::Ext,
             mitigates: true,
-            is_tried: false,
             settings,
         }
     }

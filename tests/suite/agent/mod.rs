@@ -15,7 +15,7 @@ use crate::rig::{Flavour, Guest, Qemu, in_repository, program};
 crate::tests! {
     agent:
     rude_crowds_at_both_doors_and_no_room_for_a_log_change_nothing(38),
-    killed_at_any_moment_it_leaves_nothing_in_the_way(98),
+    killed_at_any_moment_it_leaves_nothing_in_the_way(88),
     top_shows_64_cpus_in_40_columns(6),
 }
 
