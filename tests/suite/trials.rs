@@ -73,9 +73,9 @@ fn a_trial_tells_who_gets_less_done_and_changes_nothing() -> Result<()> {
              is_tried() { scx_avxspec status | grep -q 'by turns with policy 2 (custom)'; }
              ran() { echo $(($(cpu_ns $first) + $(cpu_ns $second))); }
              printf \"base = 'static'\\navx-cpus = 1\\nonly-where-it-pays = false\\n\" >/tmp/one.toml
-             now; begun=$now before=$(ran)
              scx_avxspec policy trial /tmp/one.toml --for 10s >/tmp/report & trial=$!
              wait_until 10 is_tried || fail status says nothing of it
+             now; begun=$now before=$(ran)
              wait $trial || fail it failed
              now; echo ran=$(($(ran) - before)) passed=$(((now - begun) * 10000000)) | tr ' ' '\\n'
              cat /tmp/report >&2
