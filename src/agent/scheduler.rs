@@ -36,7 +36,7 @@ use super::trial::standing::{self, Standing};
 use super::trial::{Trial, Trials};
 use super::{books, light, service, topology};
 use crate::about::{NAME, version};
-use crate::bpf::intf::{self, avx_book, avx_cpu_role, avx_owner};
+use crate::bpf::intf::{self, avx_book, avx_cpu_role, avx_cpu_stats, avx_owner};
 use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, types};
 
@@ -403,8 +403,9 @@ impl<'a> Scheduler<'a> {
         let mut standing = known.unwrap_or_else(|| {
             Standing::new(in_force, history.number(), self.places.keys().copied().collect(), now)
         });
-        let has_avx_cores = self.variables()?.nr_avx_cpus > 0;
-        if standing.go_on(now, has_avx_cores, |it| self.put_into_force(it)) {
+        let is_wide = |it: &avx_cpu_stats| it.looks_wide > 0;
+        let has_avx_work = standing.rests() && books::cpu_stats(&self.skel)?.iter().any(is_wide);
+        if standing.go_on(now, has_avx_work, |it| self.put_into_force(it)) {
             self.trials.bring_back(now);
         }
         self.standing = Some(standing);

@@ -20,6 +20,7 @@ const AGAIN_MAX_NS: u64 = 600_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
+    New,
     /// There was nothing to decide so far.
     Rests,
     /// What was decided is in force until the next trial is due.
@@ -42,11 +43,11 @@ pub struct Course {
 impl Course {
     pub fn new(seed: u64, now_ns: u64) -> Self {
         Self {
-            stage: Stage::Rests,
+            stage: Stage::New,
             due_ns: now_ns,
             windows: Windows::new(seed, WINDOW_NS),
             pairs: Vec::new(),
-            is_better: true,
+            is_better: false,
             pause_ns: 0,
             judgement: None,
         }
@@ -56,9 +57,9 @@ impl Course {
         self.due_ns
     }
 
-    /// There was nothing to decide so far.
+    /// There was nothing to decide so far, and whatever is not known to be better is not in force.
     pub fn rests(&self) -> bool {
-        self.stage == Stage::Rests
+        matches!(self.stage, Stage::New | Stage::Rests)
     }
 
     /// Whether the policy is better, if there was a trial and there is none now.
@@ -74,8 +75,14 @@ impl Course {
     /// It is due.
     pub fn go_on(&mut self, now_ns: u64, subject: &mut impl Subject) -> Result<()> {
         let after_ns = match self.stage {
+            Stage::New => {
+                subject.enter(Side::Without)?;
+                self.stage = Stage::Rests;
+                WINDOW_NS
+            }
             Stage::Rests if !subject.is_concerned() => WINDOW_NS,
             Stage::Rests => {
+                subject.enter(Side::With)?;
                 self.stage = Stage::Tries;
                 BEGINS_AFTER_NS
             }

@@ -157,6 +157,10 @@ fn what_changes_slowly_is_no_gain() {
 fn both_are_in_force_for_as_long_and_in_no_order() {
     let mut machine = Machine::new(1, &[made(1.0, 0.3)]);
     let end = machine.decide().1;
+    // Before, there is nothing to decide, and then nothing is counted yet.
+    assert_eq!(machine.entered[0].1, Side::Without);
+    assert_eq!(machine.entered[1].1, Side::With);
+    machine.entered.drain(..2);
     let ends = machine.entered.iter().skip(1).map(|(at, _)| *at).chain([end]);
     let mut spent = BTreeMap::new();
     for ((begin, side), end) in machine.entered.iter().zip(ends) {
@@ -175,7 +179,8 @@ fn nothing_is_tried_where_there_is_nothing_to_decide() {
         machine.now_ns = course.due_ns();
         course.go_on(machine.now_ns, &mut machine).unwrap();
     }
-    assert!(machine.entered.is_empty() && machine.now_ns > 10_000_000_000);
+    assert_eq!(machine.entered, [(0, Side::Without)]);
+    assert!(machine.now_ns > 10_000_000_000);
 }
 
 /// In an hour of the same answers hardly any time goes to trials, and none is the last.

@@ -48,12 +48,12 @@ struct Machine<'a, F> {
     standing: (&'a InForce, &'a InForce),
     trying: &'a mut Trying,
     put_into_force: F,
-    has_avx_cores: bool,
+    has_avx_work: bool,
 }
 
 impl<F: FnMut(&InForce) -> Result<()>> Subject for Machine<'_, F> {
     fn is_concerned(&mut self) -> bool {
-        self.has_avx_cores
+        self.has_avx_work
     }
 
     fn enter(&mut self, side: Side) -> Result<()> {
@@ -76,7 +76,7 @@ pub fn is_wanted(policy: &avx_policy) -> bool {
 }
 
 impl Standing {
-    /// The policy is in force; the one without AVX cores has the other number.
+    /// The one without AVX cores has this number, and is in force at first.
     pub fn new(with: InForce, generation: u64, cpus: Vec<u32>, now: Instant) -> Self {
         let policy = avx_policy { avx_cores_for: SERVED_NOBODY.into(), ..with.policy };
         Self {
@@ -94,10 +94,15 @@ impl Standing {
         self.with.generation == policy.generation
     }
 
-    /// Unless it waits for AVX work, which is looked for now and then.
+    /// It waits for AVX work, and there are no AVX cores.
+    pub fn rests(&self) -> bool {
+        self.course.rests()
+    }
+
+    /// Unless it rests: AVX work is looked for now and then.
     pub fn due(&self) -> Option<Instant> {
         let due = self.began + Duration::from_nanos(self.course.due_ns());
-        (!self.course.rests() && !self.has_given_up).then_some(due)
+        (!self.rests() && !self.has_given_up).then_some(due)
     }
 
     pub fn found(&self) -> Option<&Found> {
@@ -108,7 +113,7 @@ impl Standing {
     pub fn go_on(
         &mut self,
         now: Instant,
-        has_avx_cores: bool,
+        has_avx_work: bool,
         put_into_force: impl FnMut(&InForce) -> Result<()>,
     ) -> bool {
         let now_ns = now.saturating_duration_since(self.began).as_nanos();
@@ -118,7 +123,7 @@ impl Standing {
         }
         let standing = (&self.with, &self.without);
         let mut machine =
-            Machine { standing, trying: &mut self.trying, put_into_force, has_avx_cores };
+            Machine { standing, trying: &mut self.trying, put_into_force, has_avx_work };
         if let Err(error) = self.course.go_on(now_ns, &mut machine) {
             warn!("whether AVX cores pay is not tried any more: {error:#}");
             self.trying.meter = None;

@@ -18,8 +18,6 @@ pub struct Tried {
 struct Both {
     policy: avx_policy,
     generation: u64,
-    /// There was AVX work.
-    is_concerned: bool,
 }
 
 struct Machine<'a> {
@@ -30,7 +28,7 @@ struct Machine<'a> {
 impl Tried {
     /// The policy is in force.
     pub fn new(policy: &avx_policy, seed: u64, now_ns: u64) -> Self {
-        let both = Both { policy: *policy, generation: 1, is_concerned: false };
+        let both = Both { policy: *policy, generation: 1 };
         Self { course: Course::new(seed, now_ns), both }
     }
 
@@ -58,8 +56,8 @@ impl Tried {
 
 impl Subject for Machine<'_> {
     fn is_concerned(&mut self) -> bool {
-        self.both.is_concerned |= self.engine.kernel().nr_avx_cores() > 0;
-        self.both.is_concerned
+        let kernel = self.engine.kernel();
+        (0..kernel.nr_cpus()).any(|cpu| kernel.stats(cpu).looks_wide > 0)
     }
 
     fn enter(&mut self, side: Side) -> Result<()> {
