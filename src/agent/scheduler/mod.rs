@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The life of the BPF scheduler: load, attach, run until it ends.
 
+mod trying;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::mem::MaybeUninit;
@@ -32,11 +34,11 @@ use super::setup::{LoadOpts, Means, configure, tell_places};
 use super::slots::Slots;
 use super::stats::{self, LastKnown, Metrics, Server};
 use super::status::{self, Roles, Status, Tried, seconds};
-use super::trial::standing::{self, Standing};
-use super::trial::{Trial, Trials};
+use super::trial::Trials;
+use super::trial::standing::Standing;
 use super::{books, light, service, topology};
 use crate::about::{NAME, version};
-use crate::bpf::intf::{self, avx_book, avx_cpu_role, avx_cpu_stats, avx_owner};
+use crate::bpf::intf::{self, avx_book, avx_cpu_role, avx_owner};
 use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, types};
 
@@ -348,76 +350,6 @@ impl<'a> Scheduler<'a> {
         self.counted_before = None;
         self.warn_of_no_avx_cores(new);
         differences
-    }
-
-    fn begin_trial(
-        &mut self,
-        history: &mut History,
-        settings: &[String],
-        time: Duration,
-        pending: &Pending,
-    ) -> Result<Answer> {
-        let now = Instant::now();
-        self.trials.ensure_none(now)?;
-        let in_force = *history.in_force();
-        let tried = history.tries(settings, now)?;
-        let cpus = self.places.keys().copied().collect();
-        let trial = Trial::begin(tried, in_force, time, cpus, now)?;
-        info!(
-            "{}: policy {} ({}) is tried against {} for {}",
-            pending.peer,
-            tried.generation,
-            tried.name,
-            in_force.generation,
-            humantime::format_duration(time)
-        );
-        self.standing = None;
-        Ok(Answer::Tried(Box::new(self.trials.begin(trial, now))))
-    }
-
-    fn tell_of_trial(&mut self) -> Result<Answer> {
-        Ok(Answer::Tried(Box::new(self.trials.asked(Instant::now())?)))
-    }
-
-    fn go_on_trying(&mut self, history: &mut History) -> Result<()> {
-        let now = Instant::now();
-        let mut trials = std::mem::take(&mut self.trials);
-        if trials.go_on(history.in_force(), now, |it| self.put_into_force(it)) {
-            self.counted_before = None;
-        }
-        self.trials = trials;
-        if self.trials.current().is_none() {
-            self.go_on_with_standing_trials(history, now)?;
-        }
-        Ok(())
-    }
-
-    /// As long as the policy in force wants it.
-    fn go_on_with_standing_trials(&mut self, history: &mut History, now: Instant) -> Result<()> {
-        let in_force = *history.in_force();
-        if !standing::is_wanted(&in_force.policy) {
-            self.standing = None;
-            return Ok(());
-        }
-        let known = self.standing.take().filter(|it| it.is_of(&in_force));
-        let mut standing = known.unwrap_or_else(|| {
-            Standing::new(in_force, history.number(), self.places.keys().copied().collect(), now)
-        });
-        let is_wide = |it: &avx_cpu_stats| it.looks_wide > 0;
-        let has_avx_work = standing.rests() && books::cpu_stats(&self.skel)?.iter().any(is_wide);
-        if standing.go_on(now, has_avx_work, |it| self.put_into_force(it)) {
-            self.trials.bring_back(now);
-        }
-        self.standing = Some(standing);
-        Ok(())
-    }
-
-    /// Until something is to be done, if nobody asks for anything.
-    fn idle_time(&self) -> Duration {
-        let standing = || self.standing.as_ref().and_then(Standing::due);
-        let due = self.trials.current().map(Trial::due).or_else(standing);
-        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
-        left.map_or(LOOK_AROUND, |left| left.min(LOOK_AROUND))
     }
 
     fn warn_of_no_avx_cores(&self, in_force: &InForce) {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Policies that are in force by turns: because somebody asks which is better, and because the policy
+//! leaves it to trials whether there are AVX cores.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use tracing::info;
+
+use super::{LOOK_AROUND, Scheduler};
+use crate::agent::books;
+use crate::agent::control::{Answer, Pending};
+use crate::agent::policy::history::History;
+use crate::agent::trial::Trial;
+use crate::agent::trial::standing::{self, Standing};
+use crate::bpf::intf::avx_cpu_stats;
+
+impl Scheduler<'_> {
+    pub(super) fn begin_trial(
+        &mut self,
+        history: &mut History,
+        settings: &[String],
+        time: Duration,
+        pending: &Pending,
+    ) -> Result<Answer> {
+        let now = Instant::now();
+        self.trials.ensure_none(now)?;
+        let in_force = *history.in_force();
+        let tried = history.tries(settings, now)?;
+        let cpus = self.places.keys().copied().collect();
+        let trial = Trial::begin(tried, in_force, time, cpus, now)?;
+        info!(
+            "{}: policy {} ({}) is tried against {} for {}",
+            pending.peer,
+            tried.generation,
+            tried.name,
+            in_force.generation,
+            humantime::format_duration(time)
+        );
+        self.standing = None;
+        Ok(Answer::Tried(Box::new(self.trials.begin(trial, now))))
+    }
+
+    pub(super) fn tell_of_trial(&mut self) -> Result<Answer> {
+        Ok(Answer::Tried(Box::new(self.trials.asked(Instant::now())?)))
+    }
+
+    pub(super) fn go_on_trying(&mut self, history: &mut History) -> Result<()> {
+        let now = Instant::now();
+        let mut trials = std::mem::take(&mut self.trials);
+        if trials.go_on(history.in_force(), now, |it| self.put_into_force(it)) {
+            self.counted_before = None;
+        }
+        self.trials = trials;
+        if self.trials.current().is_none() {
+            self.go_on_with_standing_trials(history, now)?;
+        }
+        Ok(())
+    }
+
+    /// As long as the policy in force wants it.
+    fn go_on_with_standing_trials(&mut self, history: &mut History, now: Instant) -> Result<()> {
+        let in_force = *history.in_force();
+        if !standing::is_wanted(&in_force.policy) {
+            self.standing = None;
+            return Ok(());
+        }
+        let known = self.standing.take().filter(|it| it.is_of(&in_force));
+        let mut standing = known.unwrap_or_else(|| {
+            Standing::new(in_force, history.number(), self.places.keys().copied().collect(), now)
+        });
+        let is_wide = |it: &avx_cpu_stats| it.looks_wide > 0;
+        let has_avx_work = standing.rests() && books::cpu_stats(&self.skel)?.iter().any(is_wide);
+        if standing.go_on(now, has_avx_work, |it| self.put_into_force(it)) {
+            self.trials.bring_back(now);
+        }
+        self.standing = Some(standing);
+        Ok(())
+    }
+
+    /// Until something is to be done, if nobody asks for anything.
+    pub(super) fn idle_time(&self) -> Duration {
+        let standing = || self.standing.as_ref().and_then(Standing::due);
+        let due = self.trials.current().map(Trial::due).or_else(standing);
+        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+        left.map_or(LOOK_AROUND, |left| left.min(LOOK_AROUND))
+    }
+}
