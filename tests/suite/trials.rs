@@ -51,7 +51,7 @@ fn where_trials_find_that_they_do_not_pay_there_are_no_avx_cores() -> Result<()>
             / 2.0
     };
     let shares = [share("tried"), share("off")];
-    let is_as_known = shares[0] > 0.85 && (0.4..0.6).contains(&shares[1]);
+    let is_as_known = shares[0] > 0.8 && (0.35..0.65).contains(&shares[1]);
     ensure!(is_as_known, "the loops had {shares:?} of two CPUs, with trials and without");
     Ok(())
 }
@@ -93,7 +93,7 @@ fn a_trial_tells_who_gets_less_done_and_changes_nothing() -> Result<()> {
     let counts = counts_of(&outcome, 0)?;
     let share = |ran: &str, passed: &str| counts[ran] as f64 / counts[passed] as f64 / 2.0;
     let share_of = [share("ran", "passed"), share("ran_after", "passed_after")];
-    let is_as_known = (0.65..0.85).contains(&share_of[0]) && share_of[1] > 0.9;
+    let is_as_known = (0.55..0.9).contains(&share_of[0]) && share_of[1] > 0.8;
     ensure!(is_as_known, "the loops had {share_of:?} of two CPUs, while it ran and afterwards");
     let said = &outcome.commands[0].stderr;
     let row = |name: &str, by: &str, cgroup: &str| -> Result<f64> {
@@ -103,7 +103,7 @@ fn a_trial_tells_who_gets_less_done_and_changes_nothing() -> Result<()> {
         Ok(found[1].parse()?)
     };
     let loops = row("hinted_loop", "instructions", "/")?;
-    ensure!((-55.0..-45.0).contains(&loops), "the loops get {loops} % more done");
+    ensure!((-60.0..-40.0).contains(&loops), "the loops get {loops} % more done");
     row("awk", "CPU time", "/")?;
     row("sleep", "activities", "/naps")?;
     for sentence in ["policy 1 is better for hinted_loop", "# policy 1\n# observe\n"] {
