@@ -170,8 +170,8 @@ fn ensure_order(events: &[&Event]) -> Result<()> {
 
 /// Where each event was says how often the program was moved, unless it was moved and came back
 /// between two of them, which the program that prints them does to it each time that it wakes up
-/// and takes its CPU: about every tenth time, and every third one on a busy host. To the AVX core, which idles, it is sent. Back it goes
-/// by the queue where whoever prints has the scalar CPU.
+/// and takes its CPU: about every tenth time, and every third one on a busy host. To the AVX core,
+/// which idles, it is sent. Back it goes by the queue where whoever prints has the scalar CPU.
 fn ensure_moves(events: &[&Event], moved: u64) -> Result<()> {
     let pairs = || events.iter().zip(events.iter().skip(1));
     let seen = pairs().filter(|(it, next)| it.cpu != next.cpu).count() as u64;
