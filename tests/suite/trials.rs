@@ -59,7 +59,7 @@ fn where_trials_find_that_they_do_not_pay_there_are_no_avx_cores() -> Result<()>
 /// In force nobody is moved. Under the other policy two loops share one CPU and get half done, which
 /// for half of the time is three quarters of what they would get. Those that sleep do not notice.
 fn a_trial_tells_who_gets_less_done_and_changes_nothing() -> Result<()> {
-    let guest = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?;
+    let guest = scheduler_guest(Qemu::cpus(4).counted_time(4), Flavour::Stock)?;
     let outcome = with_fake_counters(guest, Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/guest/avx/hinted_loop.c"))?)
         .command(&script(
