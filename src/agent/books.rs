@@ -53,16 +53,24 @@ pub fn roles(skel: &BpfSkel<'_>) -> Result<Vec<avx_cpu_role>> {
     Ok(last)
 }
 
-/// Of programs in cgroups. Who goes away meanwhile is left out; as it makes the kernel begin again,
-/// others may be met twice.
+/// Of programs in cgroups.
 pub fn ledgers(skel: &BpfSkel<'_>) -> Vec<(avx_owner, avx_book)> {
-    let ledgers = &skel.maps.ledgers;
+    rows(&skel.maps.ledgers)
+}
+
+/// One of each program that had some.
+pub fn light_faults(skel: &BpfSkel<'_>) -> Vec<(avx_owner, avx_light_fault)> {
+    rows(&skel.maps.light_faults)
+}
+
+/// Who goes away meanwhile is left out; as it makes the kernel begin again, others may be met twice.
+fn rows<T: Plain>(map: &impl MapCore) -> Vec<(avx_owner, T)> {
     let row = |key: Vec<u8>| {
-        let book = ledgers.lookup(&key, MapFlags::ANY).ok()??;
-        let row = (parse(&key).ok()?, parse(&book).ok()?);
+        let value = map.lookup(&key, MapFlags::ANY).ok()??;
+        let row = (parse(&key).ok()?, parse(&value).ok()?);
         Some((key, row))
     };
-    let rows: BTreeMap<_, _> = ledgers.keys().filter_map(row).collect();
+    let rows: BTreeMap<_, _> = map.keys().filter_map(row).collect();
     rows.into_values().collect()
 }
 
@@ -73,16 +81,6 @@ pub fn progress(programs: &impl MapCore) -> Result<Vec<(avx_owner, avx_progress)
         it.map(|it| Ok((parse(&key)?, parse(&it)?))).transpose()
     };
     programs.keys().filter_map(|key| row(key).transpose()).collect()
-}
-
-/// One of each program that had some.
-pub fn light_faults(skel: &BpfSkel<'_>) -> Vec<(avx_owner, avx_light_fault)> {
-    let faults = &skel.maps.light_faults;
-    let row = |key: Vec<u8>| {
-        let fault = faults.lookup(&key, MapFlags::ANY).ok()??;
-        Some((parse(&key).ok()?, parse(&fault).ok()?))
-    };
-    faults.keys().filter_map(row).collect()
 }
 
 /// One book for each of what `key` makes of the owners.

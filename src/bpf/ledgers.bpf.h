@@ -6,6 +6,7 @@
 #ifndef AVXSPEC_LEDGERS_BPF_H
 #define AVXSPEC_LEDGERS_BPF_H
 
+#include "owner.bpf.h"
 #include "state.bpf.h"
 
 #define BOOKS_MAX 4096
@@ -36,14 +37,6 @@ static struct avx_book *book_of(const struct avx_owner *owner)
 		return book;
 	bpf_map_update_elem(&ledgers, owner, &empty_book, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&ledgers, owner);
-}
-
-static struct avx_owner owner_of(struct task_struct *p)
-{
-	struct avx_owner owner = { .cgroup = p->cgroups->dfl_cgrp->kn->id };
-
-	bpf_probe_read_kernel(&owner.program, sizeof(owner.program), p->group_leader->comm);
-	return owner;
 }
 
 /*

@@ -16,6 +16,7 @@
  */
 #include <scx/common.bpf.h>
 #include "intf.h"
+#include "owner.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -76,11 +77,9 @@ static u64 instructions_meanwhile(void)
 
 static struct avx_progress *progress_of(struct task_struct *p)
 {
-	struct avx_owner owner = {};
+	struct avx_owner owner = owner_of(p);
 	struct avx_progress *progress;
 
-	owner.cgroup = BPF_CORE_READ(p, cgroups, dfl_cgrp, kn, id);
-	BPF_CORE_READ_INTO(&owner.program, p, group_leader, comm);
 	progress = bpf_map_lookup_elem(&programs, &owner);
 	if (progress)
 		return progress;

@@ -16,7 +16,7 @@ use crate::agent::trial::{Ended, Report};
 const ASKS_EVERY: Duration = Duration::from_millis(500);
 
 pub fn run(policy: &str, time: Duration, as_json: bool) -> Result<()> {
-    let settings = policy::settings(&policy::load(policy)?).iter().map(|it| it.text()).collect();
+    let settings = policy::texts(&policy::load(policy)?);
     let mut report = ask(&Request::Try { settings, time })?;
     let progress = progress_of(&report);
     while report.ended.is_none() {

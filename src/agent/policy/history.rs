@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::{Setting, differences, named, settings, standard, turned};
+use super::{differences, named, standard, texts, turned};
 use crate::bpf::intf::avx_policy;
 
 /// A policy, which is the first or the tenth since the agent started.
@@ -59,7 +59,7 @@ pub enum What {
 impl What {
     /// All of this policy, whatever the defaults are where it is heard.
     pub fn to(policy: &avx_policy) -> Self {
-        Self::Use(settings(policy).iter().map(Setting::text).collect())
+        Self::Use(texts(policy))
     }
 }
 

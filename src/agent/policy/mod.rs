@@ -66,6 +66,11 @@ pub fn settings(policy: &avx_policy) -> Vec<Setting> {
     knobs.map(|it| Setting { knob: it.name.to_owned(), value: it.show(policy) }).collect()
 }
 
+/// All of them, as `turned` takes them.
+pub fn texts(policy: &avx_policy) -> Vec<String> {
+    settings(policy).iter().map(Setting::text).collect()
+}
+
 /// Whom AVX cores are for, and nobody if there are none on these CPUs, which can be AVX cores.
 pub fn avx_cores_for(policy: &avx_policy, usable: &BTreeSet<u32>) -> Result<String> {
     let has_none = match policy.sizing as u32 {

@@ -5,6 +5,7 @@
 //! nobody does, when its time is over, or when somebody puts another policy into force.
 
 mod current;
+mod machine;
 mod meter;
 mod programs;
 mod report;
@@ -16,12 +17,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use super::policy::InForce;
-use crate::trials::{self, Comparison, Subject, Sums};
+use crate::trials::Comparison;
 pub use current::Trials;
-use meter::Meter;
-use programs::Programs;
-use report::Outcome;
-pub use report::{Ended, Report, Side};
+use machine::{Machine, Measured, after_ns, ns_since};
+pub use report::{Ended, Report};
+use report::{Outcome, Side};
 
 /// How long it may take.
 pub const TIME: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(24 * 3600);
@@ -32,33 +32,10 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub struct Trial {
     tried: InForce,
     in_force: InForce,
-    meter: Meter,
-    programs: Programs,
+    measured: Measured,
     comparison: Comparison,
     began: Instant,
     asked: Instant,
-}
-
-/// The machine: what is done about it, and by what it is measured.
-struct Machine<'a, F> {
-    tried: &'a InForce,
-    in_force: &'a InForce,
-    put_into_force: F,
-    meter: &'a Meter,
-    programs: &'a mut Programs,
-}
-
-impl<F: FnMut(&InForce) -> Result<()>> Subject for Machine<'_, F> {
-    fn enter(&mut self, side: trials::Side) -> Result<()> {
-        (self.put_into_force)(match side {
-            trials::Side::With => self.tried,
-            trials::Side::Without => self.in_force,
-        })
-    }
-
-    fn sums(&mut self) -> Result<Sums> {
-        Ok(self.programs.sums(&self.meter.progress()?))
-    }
 }
 
 impl Trial {
@@ -76,11 +53,12 @@ impl Trial {
             humantime::format_duration(*TIME.end())
         );
         let lasts_ns = u64::try_from(time.as_nanos())?;
+        let mut measured = Measured::new(cpus);
+        measured.start()?;
         Ok(Self {
             tried,
             in_force,
-            meter: Meter::start(cpus)?,
-            programs: Programs::default(),
+            measured,
             comparison: Comparison::new(tried.generation, 0, lasts_ns),
             began: now,
             asked: now,
@@ -89,7 +67,7 @@ impl Trial {
 
     /// When there is something to be done.
     pub fn due(&self) -> Instant {
-        self.began + Duration::from_nanos(self.comparison.due_ns())
+        after_ns(self.began, self.comparison.due_ns())
     }
 
     pub fn tried(&self) -> &InForce {
@@ -97,7 +75,7 @@ impl Trial {
     }
 
     pub fn left(&self, now: Instant) -> Duration {
-        let end = self.began + Duration::from_nanos(self.comparison.ends_ns());
+        let end = after_ns(self.began, self.comparison.ends_ns());
         end.saturating_duration_since(now)
     }
 
@@ -116,15 +94,14 @@ impl Trial {
         if now < self.due() {
             return None;
         }
-        let now_ns = u64::try_from(now.saturating_duration_since(self.began).as_nanos());
         let mut machine = Machine {
-            tried: &self.tried,
-            in_force: &self.in_force,
+            with: &self.tried,
+            without: &self.in_force,
             put_into_force,
-            meter: &self.meter,
-            programs: &mut self.programs,
+            measured: &mut self.measured,
+            is_concerned: true,
         };
-        let went_on = self.comparison.go_on(now_ns.unwrap_or(u64::MAX), &mut machine);
+        let went_on = self.comparison.go_on(ns_since(self.began, now), &mut machine);
         went_on.err().map(|error| Ended::Because(format!("{error:#}")))
     }
 
@@ -138,7 +115,7 @@ impl Trial {
             left_s: self.left(now).as_secs_f64(),
             window_s: self.comparison.window_ns() as f64 / 1e9,
             nr_pairs: self.comparison.nr_pairs() as u64,
-            result: judgement.map(|it| Outcome::new(&it, &self.programs)),
+            result: judgement.map(|it| Outcome::new(&it, &self.measured.programs)),
             ended,
         }
     }

@@ -8,12 +8,11 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use super::meter::Meter;
-use super::programs::Programs;
+use super::machine::{Machine, Measured, after_ns, ns_since};
 use super::report::{LIKELY, More};
 use crate::agent::policy::InForce;
 use crate::bpf::intf::{SERVED_ALL, SERVED_NOBODY, avx_policy};
-use crate::trials::{Course, Side, Subject, Sums};
+use crate::trials::Course;
 
 pub struct Standing {
     course: Course,
@@ -21,17 +20,10 @@ pub struct Standing {
     /// With AVX cores, as somebody wants it, and without.
     with: InForce,
     without: InForce,
-    trying: Trying,
+    measured: Measured,
     found: Option<Found>,
     /// What it needs is not to be had.
     has_given_up: bool,
-}
-
-/// What a trial needs, for as long as there is one.
-struct Trying {
-    cpus: Vec<u32>,
-    meter: Option<Meter>,
-    programs: Programs,
 }
 
 /// What came of the last trial.
@@ -42,32 +34,6 @@ pub struct Found {
     /// What all programs get done with AVX cores, by their geometric mean, if it is known.
     pub more: Option<More>,
     pub asked_again_in_s: u64,
-}
-
-struct Machine<'a, F> {
-    standing: (&'a InForce, &'a InForce),
-    trying: &'a mut Trying,
-    put_into_force: F,
-    has_avx_work: bool,
-}
-
-impl<F: FnMut(&InForce) -> Result<()>> Subject for Machine<'_, F> {
-    fn is_concerned(&mut self) -> bool {
-        self.has_avx_work
-    }
-
-    fn enter(&mut self, side: Side) -> Result<()> {
-        (self.put_into_force)(if side == Side::With { self.standing.0 } else { self.standing.1 })
-    }
-
-    fn sums(&mut self) -> Result<Sums> {
-        let Trying { cpus, meter, programs } = &mut *self.trying;
-        let meter = match meter {
-            Some(meter) => meter,
-            None => meter.insert(Meter::start(cpus.clone())?),
-        };
-        Ok(programs.sums(&meter.progress()?))
-    }
 }
 
 /// Whether the policy leaves it to trials.
@@ -84,7 +50,7 @@ impl Standing {
             began: now,
             with,
             without: InForce { generation, policy, ..with },
-            trying: Trying { cpus, meter: None, programs: Programs::default() },
+            measured: Measured::new(cpus),
             found: None,
             has_given_up: false,
         }
@@ -101,7 +67,7 @@ impl Standing {
 
     /// Unless it rests: AVX work is looked for now and then.
     pub fn due(&self) -> Option<Instant> {
-        let due = self.began + Duration::from_nanos(self.course.due_ns());
+        let due = after_ns(self.began, self.course.due_ns());
         (!self.rests() && !self.has_given_up).then_some(due)
     }
 
@@ -116,22 +82,25 @@ impl Standing {
         has_avx_work: bool,
         put_into_force: impl FnMut(&InForce) -> Result<()>,
     ) -> bool {
-        let now_ns = now.saturating_duration_since(self.began).as_nanos();
-        let now_ns = u64::try_from(now_ns).unwrap_or(u64::MAX);
+        let now_ns = ns_since(self.began, now);
         if self.has_given_up || now_ns < self.course.due_ns() {
             return false;
         }
-        let standing = (&self.with, &self.without);
-        let mut machine =
-            Machine { standing, trying: &mut self.trying, put_into_force, has_avx_work };
+        let mut machine = Machine {
+            with: &self.with,
+            without: &self.without,
+            put_into_force,
+            measured: &mut self.measured,
+            is_concerned: has_avx_work,
+        };
         if let Err(error) = self.course.go_on(now_ns, &mut machine) {
             warn!("whether AVX cores pay is not tried any more: {error:#}");
-            self.trying.meter = None;
+            self.measured.stop();
             self.has_given_up = true;
             return true;
         }
         if let Some(pays) = self.course.decided() {
-            self.trying.meter = None;
+            self.measured.stop();
             let asked_again_in_s = (self.course.due_ns() - now_ns) / 1_000_000_000;
             let judgement = self.course.judgement();
             let more = judgement.map(|it| More::of(&it.balance, it.sure(&it.balance, LIKELY)));

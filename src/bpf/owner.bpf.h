@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Whose books a task's are: for the scheduler, and for what measures beside it.
+ */
+#ifndef AVXSPEC_OWNER_BPF_H
+#define AVXSPEC_OWNER_BPF_H
+
+#include "intf.h"
+
+static struct avx_owner owner_of(struct task_struct *p)
+{
+	struct avx_owner owner = { .cgroup = p->cgroups->dfl_cgrp->kn->id };
+
+	bpf_probe_read_kernel(&owner.program, sizeof(owner.program), p->group_leader->comm);
+	return owner;
+}
+
+#endif /* AVXSPEC_OWNER_BPF_H */
