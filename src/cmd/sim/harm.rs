@@ -4,12 +4,13 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::harm_run::{Plan, play};
-use super::run::{check_report, check_writable, command_line, variants, write_report};
+use super::run::{check_report, check_writable, command_line, variants, warm_up, write_report};
 use crate::about::version;
 use crate::agent::policy;
 use crate::cmd::{print, print_json};
@@ -37,6 +38,10 @@ pub struct Options {
     /// with all of them turned.
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     settings: Vec<String>,
+
+    /// Measure nothing before so long has passed, in which trials decide.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = warm_up)]
+    warm_up: Duration,
 
     /// With how many other seeds a workload is run again in which a group seems to be harmed.
     #[arg(
@@ -111,11 +116,12 @@ impl Options {
         let others = names.iter().filter(|name| !baseline.contains(&name.as_str()));
         let all = baseline.iter().copied().chain(others.map(String::as_str));
         let policies = all.map(|name| format!("--policy={name}"));
+        let warm_up = [format!("--warm-up={}", humantime::format_duration(self.warm_up))];
         let settings = self.settings.iter().map(|it| format!("--set={it}"));
         let directory = self.write.as_ref().map(|it| format!("{}/", it.display()));
         Ok(Plan {
             policies: judged.into_iter().map(|it| it.name).collect(),
-            arguments: policies.chain(settings).collect(),
+            arguments: warm_up.into_iter().chain(policies).chain(settings).collect(),
             baseline,
             seed: self.seed,
             seeds: self.seeds,
@@ -254,7 +260,8 @@ mod tests {
     #[test]
     fn the_baseline_is_run_beside_those_that_are_judged() {
         let plan = |words| options(words).plan().unwrap();
-        let first: Vec<String> = baseline().iter().map(|it| format!("--policy={it}")).collect();
+        let mut first = vec!["--warm-up=2s".to_owned()];
+        first.extend(baseline().iter().map(|it| format!("--policy={it}")));
         let with = |words, judged: &[&str], more: &[&str]| {
             let plan = plan(words);
             assert_eq!(plan.policies, judged, "{words}");

@@ -110,8 +110,17 @@ impl Machine {
         let counters = self.counters.on(&model)?;
         let tier = self.tier(&model)?.kind();
         let seed = self.seed;
-        let setup =
-            Setup { workload, model, topology, costs: COSTS, tier, counters, seconds, seed };
+        let setup = Setup {
+            workload,
+            model,
+            topology,
+            costs: COSTS,
+            tier,
+            counters,
+            warm_up_ns: experiment::WARM_UP_NS,
+            seconds,
+            seed,
+        };
         experiment::check(&setup)?;
         Ok(setup)
     }

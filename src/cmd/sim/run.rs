@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -14,7 +15,7 @@ use super::machine::{ScaledMachine, headline, outcome_of};
 use super::progress::Progress;
 use crate::about::version;
 use crate::agent::policy::{self, named};
-use crate::cmd::{print, print_json};
+use crate::cmd::{parse_time, print, print_json};
 use crate::sim::Latency;
 use crate::sim::Workload;
 use crate::sim::comparison::{Comparison, measure_by_first};
@@ -35,6 +36,10 @@ pub struct Options {
     /// How long, in seconds of the machine's time; the workload knows how long is worth it.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
+
+    /// Measure nothing before so long has passed: trials decide in some seconds.
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = warm_up)]
+    warm_up: Duration,
 
     /// Under this policy: one that "sim list" shows, or a policy file as for the scheduler; may be
     /// given several times. "set" is the one that --set makes.
@@ -60,6 +65,10 @@ pub fn run(options: &Options) -> Result<()> {
     write_report(options.report.as_deref(), || report::html(&comparison))?;
     let is_asked_for = options.scaled.machine.tier.is_some();
     if options.json { print_json(&comparison) } else { print(&table(&comparison, is_asked_for)?) }
+}
+
+pub fn warm_up(text: &str) -> Result<Duration, String> {
+    parse_time(text, &(Duration::ZERO..=Duration::from_secs(3600)))
 }
 
 /// If it is wanted.
@@ -95,7 +104,8 @@ fn cannot_write(file: &Path) -> String {
 fn compare(options: &Options, workload: Workload) -> Result<Comparison> {
     let variants = variants(&options.policies, &options.settings)?;
     let seconds = options.seconds.unwrap_or(workload.seconds);
-    let setup = options.scaled.setup(workload, seconds)?;
+    let mut setup = options.scaled.setup(workload, seconds)?;
+    setup.warm_up_ns = options.warm_up.as_nanos() as u64;
     check_report(options.report.as_deref())?;
     let progress = Progress::new(variants.len());
     let mut outcomes = Vec::new();

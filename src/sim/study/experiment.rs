@@ -29,8 +29,8 @@ use crate::sim::workload::{ARRIVALS_MAX, Arrivals, Group, Process, Queue, What};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Until caches, averages and licences are what they will be.
-const WARM_UP_NS: u64 = SECOND / 2;
+/// Until caches, averages and licences are what they will be. Trials take longer.
+pub const WARM_UP_NS: u64 = SECOND / 2;
 
 /// More threads would say no more.
 const THREADS_MAX: usize = 100_000;
@@ -60,7 +60,7 @@ pub fn check(setup: &Setup) -> Result<()> {
 pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outcome> {
     let (mut engine, records) = begun(setup, variant, policy)?;
     let mut tried = (policy.trials == 1).then(|| Tried::new(policy, setup.seed, engine.now()));
-    run_for(&mut engine, &mut tried, WARM_UP_NS)
+    run_for(&mut engine, &mut tried, setup.warm_up_ns)
         .context("warming up")
         .with_context(|| mistake(variant))?;
     for record in &records {
@@ -109,7 +109,7 @@ pub fn begun(
     let hardware = Modelled::new(model, topology, setup.counters);
     let mut engine = Engine::new(kernel, hardware, setup.costs);
 
-    let phases = Phases::new(workload, BEGIN_NS + WARM_UP_NS);
+    let phases = Phases::new(workload, BEGIN_NS + setup.warm_up_ns);
     let channels: Vec<Vec<Channel>> =
         workload.groups.iter().map(|group| open_channels(&mut engine, group, topology)).collect();
     let records: Vec<SharedRecord> = (workload.groups.iter().zip(workload.open_groups()))

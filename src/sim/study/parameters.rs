@@ -247,6 +247,7 @@ mod tests {
             costs: COSTS,
             tier: AVX_TIER_TRAP,
             counters: NO_CLOCK_COUNTERS,
+            warm_up_ns: 0,
             seconds: 1,
             seed: 1,
         }

@@ -17,7 +17,8 @@ pub struct Setup {
     pub tier: avx_tier,
     /// What tells it of clocks there, beside what it knows.
     pub counters: avx_clock_counters,
-    /// That are measured, after the warm-up.
+    /// Nothing is measured before it is over.
+    pub warm_up_ns: u64,
     pub seconds: u64,
     pub seed: u64,
 }

@@ -2,7 +2,7 @@
 //! Whether a ratio is as uncertain as it is said to be, of many runs.
 
 use super::comparison::measure_by_first;
-use super::experiment::run;
+use super::experiment::{WARM_UP_NS, run};
 use super::outcome::Outcome;
 use super::setup::Setup;
 use super::variant::Variant;
@@ -24,6 +24,7 @@ fn outcomes(seed: u64) -> Vec<Outcome> {
         costs: COSTS,
         tier: AVX_TIER_TRAP,
         counters: NO_CLOCK_COUNTERS,
+        warm_up_ns: WARM_UP_NS,
         seconds: 1,
         seed,
     };

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use super::experiment::{begun, run};
+use super::experiment::{WARM_UP_NS, begun, run};
 use super::outcome::Outcome;
 use super::setup::Setup;
 use super::unfairness::{Sharing, measure};
@@ -31,6 +31,7 @@ fn setup(workload: Workload, seconds: u64) -> Setup {
         costs: COSTS,
         tier: AVX_TIER_TRAP,
         counters: NO_CLOCK_COUNTERS,
+        warm_up_ns: WARM_UP_NS,
         seconds,
         seed: 1,
     }

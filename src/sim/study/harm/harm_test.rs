@@ -11,7 +11,7 @@ use crate::bpf::intf::{AVX_TIER_TRAP, NO_CLOCK_COUNTERS};
 use crate::sim::kernel::engine::COSTS;
 use crate::sim::machine::Topology;
 use crate::sim::machine::model::{Kind, Model};
-use crate::sim::study::experiment::run;
+use crate::sim::study::experiment::{WARM_UP_NS, run};
 use crate::sim::study::outcome::Outcome;
 use crate::sim::study::setup::Setup;
 use crate::sim::study::variant::Variant;
@@ -183,6 +183,7 @@ fn outcomes(seed: u64) -> Vec<Outcome> {
         costs: COSTS,
         tier: AVX_TIER_TRAP,
         counters: NO_CLOCK_COUNTERS,
+        warm_up_ns: WARM_UP_NS,
         seconds: 1,
         seed,
     };
