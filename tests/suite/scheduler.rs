@@ -286,8 +286,9 @@ fn no_cache_is_slower_than_another() -> Result<()> {
     let (before, after) = (next()?, next()?);
     let shares: Vec<f64> = before.iter().zip(&after).map(|(b, a)| (a - b) / 4e9).collect();
     for share in &shares {
-        // Two thirds of a CPU each; where caches are not evened out, some have half and others one.
-        ensure!((0.57..0.77).contains(share), "unequal shares: {shares:?}");
+        // Two thirds of a CPU each; where caches are not evened out, two have a whole one. How much
+        // a loop lacks for a second says little: the emulator runs its CPUs by turns.
+        ensure!((0.4..0.85).contains(share), "unequal shares: {shares:?}");
     }
     Ok(())
 }
