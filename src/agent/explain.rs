@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::status::{BOUNDARIES, Book, CAUSES, seconds};
 use crate::bpf::intf::{CLASS_AVX, CLASS_DEFAULT, CLASS_SCALAR, avx_process, task_ctx};
+use crate::bpf::trials::number_of;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -45,7 +46,7 @@ impl Explanation {
             why,
             until: until.to_owned(),
             avx512_is_hidden: task.hidden,
-            generation: task.generation,
+            generation: number_of(task.generation),
             scalar_between_phases_s: seconds(task.phase.scalar),
             kept_for_s: seconds(task.phase.keep),
             left_alone_for_s,

@@ -13,7 +13,7 @@ use super::counters::Counted;
 use super::light::is_of_c_library;
 use super::prospect::Prospect;
 use super::trial::Trial;
-use super::trial::standing::Found;
+use super::trial::standing::Known;
 use super::{books, cpulist};
 use crate::bpf::intf::{
     self, AVX_WAITS_SAMPLED, ROLE_AVX, avx_book, avx_cpu_role, avx_cpu_stats, avx_owner,
@@ -76,9 +76,9 @@ pub struct Status {
     /// The policy that is tried against it, and for how much longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried: Option<Tried>,
-    /// What is known of it by trials.
+    /// What trials know of AVX cores, if the policy leaves it to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found: Option<Found>,
+    pub trials: Option<Known>,
     /// Whether who loses time to low clocks pays for it, and by what that is told.
     pub compensates: bool,
     pub clocks: String,
@@ -401,8 +401,8 @@ impl fmt::Display for Status {
         if let Some(trial) = self.trial() {
             writeln!(out, "{trial}")?;
         }
-        if let Some(found) = &self.found {
-            writeln!(out, "{}", found.sentence())?;
+        if let Some(known) = &self.trials {
+            writeln!(out, "{known}")?;
         }
         writeln!(out, "schedules for {:.0} s", self.runs_for_s)?;
         writeln!(

@@ -153,6 +153,13 @@ enum avx_served {
 	SERVED_ALL,    /* whoever does AVX work */
 };
 
+/* Whether trials decide if there are AVX cores. */
+enum avx_trials {
+	TRIALS_OFF,
+	TRIALS_ON,
+	TRIALS_WITHOUT, /* ... and there are none now: no knob says so, but the agent */
+};
+
 /* What becomes of those whose clock is low because of others. */
 enum avx_fairness {
 	FAIRNESS_OFF,	     /* they pay for the time that they run */
@@ -302,8 +309,7 @@ struct avx_policy {
 	/* Whether programs for which AVX cores cost more than they earn are left
 	 * alone: 0 or 1 */
 	u64 only_where_it_pays;
-	/* Whether the agent tries if they pay at all, and has none where they do not:
-	 * 0 or 1 */
+	/* Whether the agent tries if they pay, and has none where they do not: enum avx_trials */
 	u64 trials;
 
 	/* Whether AVX-512 is hidden from a program while its C library chooses its
@@ -420,6 +426,7 @@ struct avx_worth {
 /* What is known of a process; all zero at exec. */
 struct avx_process {
 	bool convicted; /* seen with 512-bit vectors */
+	bool named;	/* the operator says that nothing is to be hidden from it */
 	bool exempt;	/* nothing is hidden from it, whatever it does */
 	u64 judged_by;	/* the generation of the policy that says so, or not */
 	u64 grace_end;	/* nothing is hidden before */

@@ -3,6 +3,7 @@
 
 pub mod names;
 pub mod places;
+pub mod trials;
 
 /// Types and constants of `intf.h`, and of the decisions.
 #[allow(clippy::all, clippy::restriction)]

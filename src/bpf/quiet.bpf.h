@@ -167,9 +167,9 @@ static bool wants_quiet(struct task_struct *p)
 
 	bpf_rcu_read_lock();
 	policy = current_policy();
-	wanted = policy && policy->quiet_library;
+	wanted = policy && wants_quiet_libraries(policy);
 	bpf_rcu_read_unlock();
-	return wanted && process && !process->exempt;
+	return wanted && process && !process->named;
 }
 
 /* The calling task is another program now, if it is; nothing of it was executed yet. */

@@ -45,7 +45,8 @@ static void look_for_name(struct task_struct *p, struct avx_process *process,
 	if (process->judged_by == generation)
 		return;
 	bpf_probe_read_kernel(&name, sizeof(name), p->group_leader->comm);
-	process->exempt = is_never_hidden_from(policy, &name);
+	process->named = is_named(policy, &name);
+	process->exempt = process->named || !serves_all(policy);
 	process->judged_by = generation;
 }
 

@@ -34,7 +34,7 @@ pub fn switch_ratio() -> Result<f64> {
 /// What a switch takes more if who runs at a low clock is compensated, with work on the sibling
 /// that lowers it, and AVX cores.
 pub fn compensation_with_avx_cores() -> Result<f64> {
-    compensation("--set sizing=static --set avx-cpus=1 --set only-where-it-pays=off")
+    compensation("--policy static --set avx-cpus=1 --set only-where-it-pays=off")
 }
 
 /// The same where nobody is moved.
@@ -141,7 +141,7 @@ fn migrations_of_a_boot() -> Result<Migrations> {
     let under_ours = |avx_cpus: u32| {
         script(&format!(
             "{SCALAR_LIBRARY}
-             start_scheduler --set sizing=static --set avx-cpus={avx_cpus} --set return=syscall
+             start_scheduler --policy static --set avx-cpus={avx_cpus} --set return=syscall
              migrate {TURNS} && stop_scheduler"
         ))
     };
@@ -173,7 +173,7 @@ fn each_migration(moved: &Counts, still: &Counts) -> Result<f64> {
 const ROUNDS: u32 = 20_000;
 
 /// Under a policy with which each light fault is followed by the next one soon.
-const OFTEN_HIDDEN: &str = "--set quiet-library=off --set sizing=static --set avx-cpus=1 \
+const OFTEN_HIDDEN: &str = "--policy static --set quiet-library=off --set avx-cpus=1 \
      --set return=syscall --set mixed-memory=0s --set backoff-min=50us --set backoff-max=50us";
 
 /// What a program without wide vectors, that was seen with some before, executes with

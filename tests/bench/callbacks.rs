@@ -56,7 +56,7 @@ fn costs(machine: &[&str], dir: &Path) -> Result<Costs> {
             .arg("--tool=callgrind")
             .arg(written)
             .arg(scheduler_program()?)
-            .args(["sim", "run", "--policy=default", "--workload"])
+            .args(["sim", "run", "--policy=untried", "--workload"])
             .arg(in_repository("tests/bench/callbacks.toml"))
             .args(machine),
     )?;

@@ -63,8 +63,8 @@ half() {
 half "policy observe: AVX work is seen, and nothing is done about it" observe
 echo
 scx_avxspec status | grep modelled
-scx_avxspec policy use adaptive
-half "policy adaptive, switched to while everything runs" adaptive
+scx_avxspec policy set avx-cores-for=all trials=off
+half "AVX cores for all AVX work, without trials, switched to while everything runs" adaptive
 kill $load
 stop_scheduler
 echo

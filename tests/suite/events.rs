@@ -50,7 +50,7 @@ fn they_are_what_the_program_did_and_the_kernel_saw() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .command(&script(&format!(
             "moves() {{ sed -n 's/^se.nr_migrations *: *//p' /proc/$phases/task/$thread/sched; }}
-             start_scheduler --set sizing=static --set avx-cpus=1 --set return=syscall \\
+             start_scheduler --policy static --set avx-cpus=1 --set return=syscall \\
                  --set only-where-it-pays=off
              phases 1 1000000 {SCALAR_ITERATIONS} {WIDE_ITERATIONS} & phases=$!
              sleep 0.3
@@ -219,7 +219,7 @@ fn they_go_on_when_a_cpu_goes_and_comes() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/guest/avx/hinted.c"))?)
         .command(&script(
-            "start_scheduler --force --set sizing=static --set avx-cpus=1
+            "start_scheduler --force --policy static --set avx-cpus=1
              chmod o+w /sys/fs/bpf/scx_avxspec_hints
              scx_avxspec events --follow --json >/tmp/events & follower=$!
              wait_until 30 grep -q '\"policy\"' /tmp/events || fail nothing is told

@@ -36,7 +36,7 @@ fn it_shows_what_is_so_and_leaves_the_terminal_as_it_was() -> Result<()> {
              }
              # Which CPUs they are depends on what ran where.
              await_cores() { wait_until 60 has_cores $1 || { screen >&2; fail no $1 cores; }; }
-             start() { start_scheduler --force --set sizing=static --set avx-cpus=1; }
+             start() { start_scheduler --force --policy static --set avx-cpus=1; }
 
              start
              tmux -f /dev/null new-session -d -s it -x 80 -y 24 || fail no terminal

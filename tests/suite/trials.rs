@@ -22,7 +22,7 @@ fn where_trials_find_that_they_do_not_pay_there_are_no_avx_cores() -> Result<()>
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/guest/avx/hinted_loop.c"))?)
         .command(&script(
-            "start_scheduler --force --policy trials --set sizing=static --set avx-cpus=1 \
+            "start_scheduler --force --set sizing=static --set avx-cpus=1 \
                  --set only-where-it-pays=off
              hinted_loop & first=$!
              hinted_loop & second=$!

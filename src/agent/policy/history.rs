@@ -151,7 +151,7 @@ impl History {
     }
 
     /// For something that is in force by turns with a policy that remains what it is.
-    pub fn number(&mut self) -> u64 {
+    fn number(&mut self) -> u64 {
         self.newest += 1;
         self.newest
     }

@@ -50,7 +50,7 @@ pub fn standard() -> avx_policy {
         fairness: intf::FAIRNESS_OFF.into(),
         move_cost_ns: 10 * US,
         only_where_it_pays: 1,
-        trials: 0,
+        trials: intf::TRIALS_ON.into(),
         quiet_library: 1,
         never_hide: names_of(&[DYNAMIC_LINKER]).unwrap_or(NO_NAMES),
     }
@@ -274,7 +274,7 @@ pub static KNOBS: &[Knob] = &[
     knob!(
         "trials",
         trials,
-        Choice(FLAG),
+        Choice(&by_number([(intf::TRIALS_OFF, "off"), (intf::TRIALS_ON, "on")])),
         "whether there are AVX cores is decided by what programs get done with them and without, \
          which is tried for some seconds where there is AVX work, and again after ever longer pauses"
     ),

@@ -22,23 +22,29 @@ pub static NAMED: &[Named] = &[
     Named {
         name: DEFAULT,
         settings: &[],
-        purpose: "what suits most machines: as many AVX cores as AVX work needs, and only for \
-                  programs for which they pay",
+        purpose: "what suits most machines: as many AVX cores as AVX work needs, if trials on the \
+                  machine as it runs say that programs get more done so, and otherwise none",
     },
     Named {
         name: "fault-migrate",
-        settings: &["sizing=share", "return=syscall", "only-where-it-pays=off"],
+        settings: &["trials=off", "sizing=share", "return=syscall", "only-where-it-pays=off"],
         purpose: "the mechanism at its plainest: AVX cores by the share of AVX work, back with \
                   the next system call, for every program",
     },
     Named {
         name: "static",
-        settings: &["sizing=static"],
+        settings: &["trials=off", "sizing=static"],
         purpose: "the same number of AVX cores at all times, which is the knob avx-cpus",
     },
     Named {
         name: "fair",
-        settings: &["fairness=compensate", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"],
+        settings: &[
+            "trials=off",
+            "fairness=compensate",
+            "sizing=static",
+            "avx-cpus=0",
+            "only-where-it-pays=off",
+        ],
         purpose: "nobody is moved for AVX work, and who suffers from a clock that others made low \
                   gets as much more time: for machines that tenants share",
     },
@@ -53,12 +59,6 @@ pub static NAMED: &[Named] = &[
         settings: &["avx-cores-for=nobody"],
         purpose: "AVX work is counted and nothing is done about it: what to start with where \
                   nobody knows yet whether AVX cores pay",
-    },
-    Named {
-        name: "trials",
-        settings: &["trials=on"],
-        purpose: "the default, where trials on the machine as it runs say that programs get more \
-                  done so, and otherwise no AVX cores",
     },
 ];
 

@@ -468,7 +468,7 @@ impl<'a> Scheduler<'a> {
             policy: in_force.name.to_owned(),
             trial_left_s: trial_left_s(history),
             tried: self.trials.current().map(|it| Tried::of(it, Instant::now())),
-            found: self.standing.as_ref().and_then(|it| it.found().cloned()),
+            trials: self.standing.as_ref().map(Standing::known),
             compensates: in_force.policy.fairness == COMPENSATE,
             clocks: self.told_by(),
             runs_for_s: seconds(metrics.interval_ns),

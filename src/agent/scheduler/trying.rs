@@ -12,8 +12,9 @@ use crate::agent::books;
 use crate::agent::control::{Answer, Pending};
 use crate::agent::policy::history::History;
 use crate::agent::trial::Trial;
-use crate::agent::trial::standing::{self, Standing};
+use crate::agent::trial::standing::Standing;
 use crate::bpf::intf::avx_cpu_stats;
+use crate::bpf::trials::{are_wanted, number_of};
 
 impl Scheduler<'_> {
     pub(super) fn begin_trial(
@@ -25,7 +26,8 @@ impl Scheduler<'_> {
     ) -> Result<Answer> {
         let now = Instant::now();
         self.trials.ensure_none(now)?;
-        let in_force = *history.in_force();
+        let standing = self.standing.as_ref().map(Standing::in_force);
+        let in_force = standing.unwrap_or(*history.in_force());
         let tried = history.tries(settings, now)?;
         let cpus = self.places.keys().copied().collect();
         let trial = Trial::begin(tried, in_force, time, cpus, now)?;
@@ -34,7 +36,7 @@ impl Scheduler<'_> {
             pending.peer,
             tried.generation,
             tried.name,
-            in_force.generation,
+            number_of(in_force.generation),
             humantime::format_duration(time)
         );
         self.standing = None;
@@ -61,19 +63,16 @@ impl Scheduler<'_> {
     /// As long as the policy in force wants it.
     fn go_on_with_standing_trials(&mut self, history: &mut History, now: Instant) -> Result<()> {
         let in_force = *history.in_force();
-        if !standing::is_wanted(&in_force.policy) {
+        if !are_wanted(&in_force.policy) {
             self.standing = None;
             return Ok(());
         }
         let known = self.standing.take().filter(|it| it.is_of(&in_force));
-        let mut standing = known.unwrap_or_else(|| {
-            Standing::new(in_force, history.number(), self.places.keys().copied().collect(), now)
-        });
+        let mut standing = known
+            .unwrap_or_else(|| Standing::new(in_force, self.places.keys().copied().collect(), now));
         let is_wide = |it: &avx_cpu_stats| it.looks_wide > 0;
         let has_avx_work = standing.rests() && books::cpu_stats(&self.skel)?.iter().any(is_wide);
-        if standing.go_on(now, has_avx_work, |it| self.put_into_force(it)) {
-            self.trials.bring_back(now);
-        }
+        standing.go_on(now, has_avx_work, |it| self.put_into_force(it));
         self.standing = Some(standing);
         Ok(())
     }

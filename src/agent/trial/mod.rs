@@ -107,7 +107,10 @@ impl Trial {
 
     /// How far it is; what came of it is worked out when it is over.
     pub fn report(&self, now: Instant, ended: Option<Ended>) -> Report {
-        let side = |it: &InForce| Side { generation: it.generation, policy: it.name.to_owned() };
+        let side = |it: &InForce| Side {
+            generation: number_of(it.generation),
+            policy: it.name.to_owned(),
+        };
         let judgement = ended.as_ref().and_then(|_| self.comparison.judgement());
         Report {
             tried: side(&self.tried),

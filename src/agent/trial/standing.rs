@@ -2,6 +2,7 @@
 //! Whether AVX cores pay on this machine, by trials of the policy in force against the same without
 //! AVX cores, which are repeated as long as the policy says so. Whatever is better is in force.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -11,7 +12,7 @@ use tracing::{info, warn};
 use super::machine::{Machine, Measured, after_ns, ns_since};
 use super::report::{LIKELY, More};
 use crate::agent::policy::InForce;
-use crate::bpf::intf::{SERVED_ALL, SERVED_NOBODY, avx_policy};
+use crate::bpf::trials::{number_without, without};
 use crate::trials::Course;
 
 pub struct Standing {
@@ -22,8 +23,20 @@ pub struct Standing {
     without: InForce,
     measured: Measured,
     found: Option<Found>,
-    /// What it needs is not to be had.
-    has_given_up: bool,
+    /// What it needs is not to be had, because of this.
+    failed: Option<String>,
+}
+
+/// What trials know of AVX cores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Known {
+    /// There was no AVX work yet.
+    NothingToTry,
+    TriesFirst,
+    Found(Found),
+    /// They failed, because of this.
+    Failed(String),
 }
 
 /// What came of the last trial.
@@ -36,24 +49,25 @@ pub struct Found {
     pub asked_again_in_s: u64,
 }
 
-/// Whether the policy leaves it to trials.
-pub fn is_wanted(policy: &avx_policy) -> bool {
-    policy.trials == 1 && policy.avx_cores_for == u64::from(SERVED_ALL)
-}
-
 impl Standing {
-    /// The one without AVX cores has this number, and is in force at first.
-    pub fn new(with: InForce, generation: u64, cpus: Vec<u32>, now: Instant) -> Self {
-        let policy = avx_policy { avx_cores_for: SERVED_NOBODY.into(), ..with.policy };
+    /// There are no AVX cores at first.
+    pub fn new(with: InForce, cpus: Vec<u32>, now: Instant) -> Self {
+        let generation = number_without(with.generation);
         Self {
-            course: Course::new(generation, 0),
+            course: Course::new(with.generation, 0),
             began: now,
             with,
-            without: InForce { generation, policy, ..with },
+            without: InForce { generation, policy: without(&with.policy), ..with },
             measured: Measured::new(cpus),
             found: None,
-            has_given_up: false,
+            failed: None,
         }
+    }
+
+    /// With AVX cores or without, as trials have it now.
+    pub fn in_force(&self) -> InForce {
+        let with_avx_cores = self.failed.is_none() && self.course.decided() == Some(true);
+        if with_avx_cores { self.with } else { self.without }
     }
 
     pub fn is_of(&self, policy: &InForce) -> bool {
@@ -68,36 +82,44 @@ impl Standing {
     /// Unless it rests: AVX work is looked for now and then.
     pub fn due(&self) -> Option<Instant> {
         let due = after_ns(self.began, self.course.due_ns());
-        (!self.rests() && !self.has_given_up).then_some(due)
+        (!self.rests() && self.failed.is_none()).then_some(due)
     }
 
-    pub fn found(&self) -> Option<&Found> {
-        self.found.as_ref()
+    pub fn known(&self) -> Known {
+        match (&self.failed, &self.found) {
+            (Some(error), _) => Known::Failed(error.clone()),
+            (None, Some(found)) => Known::Found(found.clone()),
+            (None, None) if self.rests() => Known::NothingToTry,
+            (None, None) => Known::TriesFirst,
+        }
     }
 
-    /// Returns whether it gives up, and the policy is to be put into force.
+    /// If trials fail, nothing is known of AVX cores, and there are none.
     pub fn go_on(
         &mut self,
         now: Instant,
         has_avx_work: bool,
-        put_into_force: impl FnMut(&InForce) -> Result<()>,
-    ) -> bool {
+        mut put_into_force: impl FnMut(&InForce) -> Result<()>,
+    ) {
         let now_ns = ns_since(self.began, now);
-        if self.has_given_up || now_ns < self.course.due_ns() {
-            return false;
+        if self.failed.is_some() || now_ns < self.course.due_ns() {
+            return;
         }
         let mut machine = Machine {
             with: &self.with,
             without: &self.without,
-            put_into_force,
+            put_into_force: &mut put_into_force,
             measured: &mut self.measured,
             is_concerned: has_avx_work,
         };
         if let Err(error) = self.course.go_on(now_ns, &mut machine) {
-            warn!("whether AVX cores pay is not tried any more: {error:#}");
             self.measured.stop();
-            self.has_given_up = true;
-            return true;
+            let ended = put_into_force(&self.without);
+            let also =
+                ended.err().map_or(String::new(), |it| format!(", and cannot be ended: {it:#}"));
+            self.failed = Some(format!("{error:#}{also}"));
+            warn!("{}", self.known());
+            return;
         }
         if let Some(pays) = self.course.decided() {
             self.measured.stop();
@@ -108,12 +130,26 @@ impl Standing {
             info!("{}", found.sentence());
             self.found = Some(found);
         }
-        false
+    }
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NothingToTry => {
+                write!(out, "there are no AVX cores, because no AVX work was seen yet")
+            }
+            Self::TriesFirst => write!(out, "whether AVX cores pay is being tried"),
+            Self::Found(found) => write!(out, "{}", found.sentence()),
+            Self::Failed(error) => {
+                write!(out, "there are no AVX cores, because trials of them failed: {error}")
+            }
+        }
     }
 }
 
 impl Found {
-    pub fn sentence(&self) -> String {
+    fn sentence(&self) -> String {
         let Self { pays, more, asked_again_in_s } = self;
         let verdict =
             if *pays { "AVX cores pay" } else { "AVX cores do not pay, and there are none" };
@@ -127,19 +163,37 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
+    use anyhow::ensure;
+
     use super::*;
-    use crate::agent::policy::{standard, turned};
+    use crate::agent::policy::standard;
+
+    /// Of each policy that it put into force whether there are AVX cores.
+    fn put_into_force(in_force: &mut Vec<bool>, it: &InForce) -> Result<()> {
+        let has_avx_cores = it.policy.avx_cores_for != 0;
+        in_force.push(has_avx_cores);
+        ensure!(!has_avx_cores, "the map is gone");
+        Ok(())
+    }
 
     #[test]
-    fn it_is_for_who_wants_it_and_serves_all() {
-        let is_wanted = |turns: &[&str]| {
-            let turns: Vec<String> = turns.iter().map(|it| (*it).to_owned()).collect();
-            is_wanted(&turned(standard(), &turns).unwrap())
-        };
-        assert!(is_wanted(&["trials=on"]));
-        for turns in [&["trials=off"][..], &["trials=on", "avx-cores-for=hinted"]] {
-            assert!(!is_wanted(turns), "{turns:?}");
+    fn there_are_no_avx_cores_before_they_are_tried_nor_after_trials_failed() {
+        let began = Instant::now();
+        let with = InForce::new(1, standard());
+        let mut it = Standing::new(with, vec![0], began);
+        let mut in_force = Vec::new();
+        for (after_s, has_avx_work) in [(0, true), (1, false), (2, true), (600, true)] {
+            let now = began + Duration::from_secs(after_s);
+            it.go_on(now, has_avx_work, |it| put_into_force(&mut in_force, it));
+            if after_s == 1 {
+                assert_eq!(it.known(), Known::NothingToTry);
+            }
+            assert_eq!(it.in_force().policy.avx_cores_for, 0);
         }
+        assert_eq!(in_force, [false, true, false]);
+        let expected = "there are no AVX cores, because trials of them failed: the map is gone";
+        assert_eq!(it.known().to_string(), expected);
+        assert_eq!(it.due(), None);
     }
 
     #[test]

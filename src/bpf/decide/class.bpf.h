@@ -68,15 +68,10 @@ static __always_inline bool is_to_be_hidden(const struct avx_process *process,
 	       !is_left_alone(&process->worth, at->now);
 }
 
-/*
- * Whether nothing is hidden from anybody, or the operator named this program. Behind the
- * last name there are empty ones.
- */
-static __always_inline bool is_never_hidden_from(const struct avx_policy *policy,
-						 const struct avx_name *program)
+/* Whether the operator named this program. Behind the last name there are empty ones. */
+static __always_inline bool is_named(const struct avx_policy *policy,
+				     const struct avx_name *program)
 {
-	if (!serves_all(policy))
-		return true;
 	for (u32 n = 0; n < AVX_NAMES_MAX; n++) {
 		const struct avx_name *name = &policy->never_hide[n];
 
@@ -86,6 +81,15 @@ static __always_inline bool is_never_hidden_from(const struct avx_policy *policy
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Whether programs that start get a C library without AVX-512. They may run for long, so those
+ * that start while trials have found no AVX cores useful are prepared for the next trial.
+ */
+static __always_inline bool wants_quiet_libraries(const struct avx_policy *policy)
+{
+	return policy->quiet_library && (serves_all(policy) || policy->trials == TRIALS_WITHOUT);
 }
 
 static __always_inline bool used_wide_lately(const struct avx_habit *habit,

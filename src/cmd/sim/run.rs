@@ -387,7 +387,7 @@ mod tests {
             let policy = policy::turned(policy::standard(), &variant.settings).unwrap();
             assert_eq!(named::name_of(&policy), it.name);
         }
-        assert_eq!(only("static").settings, ["sizing=static"]);
+        assert_eq!(only("static").settings, ["sizing=static", "trials=off"]);
         assert_eq!(only("static").about, "the policy static");
         // Whatever the simulator has of its own hides none of them.
         assert!(Variant::all().iter().all(|own| named::find(&own.name).is_none()));

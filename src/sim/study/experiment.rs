@@ -14,6 +14,7 @@ use super::watch::Watch;
 use crate::bpf::intf::{
     AVX_TIER_OBSERVE, FAIRNESS_OFF, avx_clocks, avx_policy, avx_policy_in_force,
 };
+use crate::bpf::trials::are_wanted;
 use crate::processors::known_clocks;
 use crate::sim::kernel::channels::Channel;
 use crate::sim::kernel::engine::Engine;
@@ -59,7 +60,8 @@ pub fn check(setup: &Setup) -> Result<()> {
 
 pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outcome> {
     let (mut engine, records) = begun(setup, variant, policy)?;
-    let mut tried = (policy.trials == 1).then(|| Tried::new(policy, setup.seed, engine.now()));
+    let is_tried = variant.mitigates && are_wanted(policy);
+    let mut tried = is_tried.then(|| Tried::new(policy, setup.seed, engine.now()));
     run_for(&mut engine, &mut tried, setup.warm_up_ns)
         .context("warming up")
         .with_context(|| mistake(variant))?;
@@ -75,8 +77,8 @@ pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outc
         watch.estimate_error = None;
     }
     let mut outcome = Outcome::new(setup, variant, watch, &records);
-    if let Some(tried) = tried {
-        outcome.variant += &format!(": {}", tried.found());
+    if let Some(found) = tried.and_then(|it| it.found()) {
+        outcome.variant += &format!(": {found}");
     }
     Ok(outcome)
 }

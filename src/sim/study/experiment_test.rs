@@ -62,7 +62,7 @@ fn each_socket_has_an_avx_core_where_that_costs_nothing() {
         ..named(workload, 3)
     };
     let low = on_two_sockets("nginx-low");
-    let [alone, default] = ["alone", "default"].map(|it| outcome(&low, &of(it)));
+    let [alone, default] = ["alone", "untried"].map(|it| outcome(&low, &of(it)));
     assert_eq!((default.avx_cores, default.role_changes), (4, 0));
     let latencies = |it: &Outcome| {
         let of = it.latency_us.as_ref().unwrap();
@@ -71,14 +71,14 @@ fn each_socket_has_an_avx_core_where_that_costs_nothing() {
     for (default, alone) in latencies(&default).into_iter().zip(latencies(&alone)) {
         assert!(default < alone, "{default} us instead of {alone}");
     }
-    assert_eq!(outcome(&on_two_sockets("nginx"), &of("default")).avx_cores, 2);
+    assert_eq!(outcome(&on_two_sockets("nginx"), &of("untried")).avx_cores, 2);
 }
 
 /// So a sweep over static partitions leaves it out where there is one node.
 #[test]
 fn to_spread_over_one_node_is_to_pack() {
     let bytes = |sockets, avx_cpus, placement| {
-        let settings = ["sizing=static", avx_cpus, placement].map(str::to_owned);
+        let settings = ["trials=off", "sizing=static", avx_cpus, placement].map(str::to_owned);
         let topology = Topology::regular(sockets, 2, 2, 2);
         let setup = Setup { topology, ..named("x265-nginx", 1) };
         let mut outcome = outcome(&setup, &Variant::with(&settings));
@@ -107,7 +107,7 @@ fn each_node_has_an_avx_core_where_that_costs_nothing() {
         ..named("nginx-low", 2)
     };
     for (llcs, nodes, expected) in [(1, 1, 2), (2, 1, 2), (1, 2, 4), (2, 2, 4)] {
-        let avx_cores = outcome(&low(llcs, nodes), &of("default")).avx_cores;
+        let avx_cores = outcome(&low(llcs, nodes), &of("untried")).avx_cores;
         assert_eq!(avx_cores, expected, "{llcs} caches, {nodes} nodes");
     }
 }
@@ -115,7 +115,7 @@ fn each_node_has_an_avx_core_where_that_costs_nothing() {
 /// AVX tasks are a third of those that want to run, and so is their part of the machine.
 #[test]
 fn nobody_gets_more_than_a_share_by_avx512() {
-    let outcome = outcome(&named("x265-parsec", 2), &of("default"));
+    let outcome = outcome(&named("x265-parsec", 2), &of("untried"));
     assert!((4..=8).contains(&outcome.avx_cores), "{} AVX cores", outcome.avx_cores);
 }
 
@@ -123,7 +123,7 @@ fn nobody_gets_more_than_a_share_by_avx512() {
 #[test]
 fn an_encoder_beside_a_server_keeps_its_avx_cores() {
     let mut changes = [1, 2, 3].map(|seed| {
-        let outcome = outcome(&Setup { seed, ..named("x264-nginx", 4) }, &of("default"));
+        let outcome = outcome(&Setup { seed, ..named("x264-nginx", 4) }, &of("untried"));
         assert!((8..=14).contains(&outcome.avx_cores), "{} AVX cores", outcome.avx_cores);
         outcome.role_changes
     });
@@ -136,7 +136,7 @@ fn an_encoder_beside_a_server_keeps_its_avx_cores() {
 fn a_web_server_loses_by_avx512_what_was_published_and_gets_it_back() {
     let setup = named("nginx", 2);
     let [off, alone, fixed, dynamic, default] =
-        ["off", "alone", "two-siblings", "dynamic", "default"].map(|it| outcome(&setup, &of(it)));
+        ["off", "alone", "two-siblings", "dynamic", "untried"].map(|it| outcome(&setup, &of(it)));
     let relative = |it: &Outcome| it.requests_per_s / off.requests_per_s;
     // Published: 88.4 %.
     assert!((0.85..0.91).contains(&relative(&alone)), "{}", relative(&alone));
@@ -160,7 +160,7 @@ fn a_web_server_loses_by_avx512_what_was_published_and_gets_it_back() {
 fn low_clocks_tell_what_registers_do_not() {
     let with = |tier, counters| {
         let setup = Setup { tier, counters, ..named("x265-nginx", 2) };
-        let [alone, default] = ["alone", "default"].map(|variant| outcome(&setup, &of(variant)));
+        let [alone, default] = ["alone", "untried"].map(|variant| outcome(&setup, &of(variant)));
         default.work / alone.work
     };
     let by_registers = with(AVX_TIER_XSTATE, NO_CLOCK_COUNTERS);
@@ -174,14 +174,14 @@ fn low_clocks_tell_what_registers_do_not() {
 #[test]
 fn bursts_are_kept_from_who_is_beside_them() {
     let beside = named("tenants", 3);
-    let [alone, default] = ["alone", "default"].map(|variant| outcome(&beside, &of(variant)));
+    let [alone, default] = ["alone", "untried"].map(|variant| outcome(&beside, &of(variant)));
     assert!(default.low_cores < 0.3 * alone.low_cores, "{}", default.low_cores);
     let median = |of: &Outcome| of.groups[0].latency_us.unwrap().p50;
     assert!(median(&default) < 0.93 * median(&alone), "{} us", median(&default));
 
     let mut by_themselves = named("tenants", 3);
     by_themselves.workload.groups.retain(|group| group.name == "bursts");
-    let by_themselves = outcome(&by_themselves, &of("default")).wide_on_scalar_share;
+    let by_themselves = outcome(&by_themselves, &of("untried")).wide_on_scalar_share;
     let shares = [default.wide_on_scalar_share, by_themselves];
     assert!(shares[0] < 0.05 && shares[1] > 0.5, "{shares:?}");
 }
@@ -189,7 +189,7 @@ fn bursts_are_kept_from_who_is_beside_them() {
 /// A sibling takes more than a low clock does.
 #[test]
 fn few_threads_do_not_share_cores_beside_others_that_idle() {
-    let [alone, default] = ["alone", "default"].map(|it| outcome(&named("few", 3), &of(it)));
+    let [alone, default] = ["alone", "untried"].map(|it| outcome(&named("few", 3), &of(it)));
     let relative = |group: usize| default.groups[group].work / alone.groups[group].work;
     assert!(relative(0) > 0.99 && relative(1) > 0.99, "{} {}", relative(0), relative(1));
     assert_eq!(default.avx_cores, 8);
@@ -200,7 +200,7 @@ fn few_threads_do_not_share_cores_beside_others_that_idle() {
 /// share, which is found out later.
 #[test]
 fn a_server_does_not_wait_beside_an_encoder_that_never_does() {
-    let [alone, default] = ["alone", "default"].map(|it| outcome(&named("x264-low", 4), &of(it)));
+    let [alone, default] = ["alone", "untried"].map(|it| outcome(&named("x264-low", 4), &of(it)));
     let unfinished = |of: &Outcome| of.groups[0].unfinished.unwrap();
     let encoded = |of: &Outcome| of.groups[1].work;
     // 14 of them run at a time. The encoder would have all of 6 CPUs.
@@ -217,7 +217,7 @@ fn a_server_beside_a_background_job_gains_by_avx_cores() {
         topology: Topology::regular(1, 1, 16, 2),
         ..named("server-job", 2)
     };
-    let [alone, default] = ["alone", "default"].map(|it| outcome(&on_a_gold, &of(it)));
+    let [alone, default] = ["alone", "untried"].map(|it| outcome(&on_a_gold, &of(it)));
     let latency = |of: &Outcome| of.groups[0].latency_us.unwrap();
     let (server, before) = (latency(&default), latency(&alone));
     let is_quicker = server.p50 < 0.88 * before.p50 && server.p99 < 0.88 * before.p99;
@@ -229,7 +229,8 @@ fn a_server_beside_a_background_job_gains_by_avx_cores() {
 #[test]
 fn threads_that_yield_migrate_twice_in_a_round() {
     let setup = named("yield", 1);
-    let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
+    let settings =
+        ["trials=off", "sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
     let variant = Variant::with(&settings.map(str::to_owned));
     let outcome = outcome(&setup, &variant);
     let per_round = outcome.migrations_per_request;
@@ -277,7 +278,7 @@ fn nobody_waits_behind_who_woke_it_beside_idle_cpus() {
                 [[group]]\nname = \"back\"\n\
                 steps = [\"wait\", { work = \"scalar\", us = 100 }, \"done\"]\n";
     let workload = file::read("it", text).unwrap();
-    let outcome = outcome(&setup(workload, 1), &of("default"));
+    let outcome = outcome(&setup(workload, 1), &of("untried"));
     assert!(outcome.groups[1].latency_us.unwrap().max < 500.0, "{outcome:?}");
 }
 
@@ -287,10 +288,12 @@ fn who_slept_for_longer_than_avx_cores_are_kept_gets_one_again() {
     let text = "about = \"it\"\n[[group]]\nname = \"burst\"\nthreads = 2\nprocess = \"one\"\n\
                 steps = [{ work = \"heavy512\", us = 8000, speed_up = 2 }, \"done\", \
                 { sleep_us = 900000 }]\n";
-    let settings = ["return=timeout", "only-where-it-pays=off", "shrink-dwell-max=20ms"];
-    let policy = policy::turned(standard(), &settings.map(str::to_owned)).unwrap();
-    let setup = setup(file::read("it", text).unwrap(), 10);
-    let outcome = run(&setup, &of("default"), &policy).unwrap();
+    let settings =
+        ["trials=off", "return=timeout", "only-where-it-pays=off", "shrink-dwell-max=20ms"];
+    let outcome = outcome(
+        &setup(file::read("it", text).unwrap(), 10),
+        &Variant::with(&settings.map(str::to_owned)),
+    );
     assert!(outcome.role_changes >= 40, "they are kept: {}", outcome.role_changes);
     assert!(outcome.wide_on_scalar_share < 0.1, "{}", outcome.wide_on_scalar_share);
 }
@@ -353,7 +356,7 @@ fn more_requests_than_anybody_has_are_refused() {
     let text = "about = \"hasty\"\n[[group]]\nname = \"it\"\narrivals = { of_capacity = 0.5 }\n\
                 steps = [\"wait\", { work = \"scalar\", us = 0.1 }, \"done\"]\n";
     let setup = setup(file::read("hasty", text).unwrap(), 1);
-    let error = begun(&setup, &of("default"), &standard()).err().unwrap().to_string();
+    let error = begun(&setup, &of("untried"), &standard()).err().unwrap().to_string();
     assert!(error.ends_with("so that at most 10000000 arrive"), "{error}");
     assert!(error.starts_with("60000000 requests a second for group \"it\" are too"), "{error}");
 }
@@ -378,7 +381,7 @@ fn requests_for_one_group_do_not_come_with_those_for_another() {
 
 #[test]
 fn avx_cores_come_and_go_with_the_avx_share() {
-    let outcome = outcome(&named("steps", 6), &of("default"));
+    let outcome = outcome(&named("steps", 6), &of("untried"));
     let at = |ms: f64| {
         let before = outcome.avx_cores_over_time.iter().take_while(|(at, _)| *at <= ms);
         before.last().map_or(0, |(_, nr)| *nr)
@@ -401,7 +404,7 @@ fn a_full_machine_follows_the_avx_share() {
     let text = format!("{}\n{batch}", include_str!("../workload/shipped/steps.toml"));
     for seed in 1..=3 {
         let workload = file::read("a test", &text).unwrap();
-        let outcome = outcome(&Setup { seed, ..setup(workload, 6) }, &of("default"));
+        let outcome = outcome(&Setup { seed, ..setup(workload, 6) }, &of("untried"));
         let settled = |it: &Option<f64>| it.is_some_and(|ms| ms <= 250.0);
         assert!(outcome.settle_ms.iter().all(settled), "{:?}", outcome.settle_ms);
         assert_eq!(outcome.settle_ms.len(), 2);
@@ -422,7 +425,7 @@ fn a_server_at_low_load_is_left_alone_where_clocks_stay() {
         let policy = policy::turned(policy, &variant.settings).unwrap();
         run(&setup, &variant, &policy).unwrap().latency_us.unwrap().p50
     };
-    let [ours, alone] = ["default", "alone"].map(p50);
+    let [ours, alone] = ["untried", "alone"].map(p50);
     assert!((0.99..1.01).contains(&(ours / alone)), "{ours}, and {alone} if left alone");
 }
 
@@ -430,7 +433,7 @@ fn a_server_at_low_load_is_left_alone_where_clocks_stay() {
 #[test]
 fn what_a_trial_finds_better_is_in_force() {
     for (name, gains) in [("nginx", true), ("nginx-low", true), ("x264", false), ("few", false)] {
-        let tried = outcome(&named(name, 5), &Variant::with(&["trials=on".to_owned()]));
+        let tried = outcome(&named(name, 5), &of("default"));
         assert_eq!(tried.avx_cores > 0, gains, "{name}: {}", tried.variant);
         let changed = tried.role_changes_over_time.last().map_or(0.0, |(at_ms, _)| *at_ms);
         assert!(changed < 4000.0, "{name}: {changed} ms");
@@ -441,9 +444,9 @@ fn what_a_trial_finds_better_is_in_force() {
 fn the_same_seed_gives_the_same_outcome() {
     for name in ["nginx-low", "x265-parsec", "x265-build"] {
         let setup = named(name, 1);
-        let first = outcome(&setup, &of("default"));
-        assert_eq!(first, outcome(&setup, &of("default")));
-        assert_ne!(first, outcome(&Setup { seed: 2, ..setup }, &of("default")));
+        let first = outcome(&setup, &of("untried"));
+        assert_eq!(first, outcome(&setup, &of("untried")));
+        assert_ne!(first, outcome(&Setup { seed: 2, ..setup }, &of("untried")));
     }
 }
 
@@ -525,7 +528,7 @@ proptest! {
         }
         let topology = Topology::regular(1, 1, 2, 2);
         let setup = Setup { topology, seed, ..setup(workload, 1) };
-        let variant = of("default");
+        let variant = of("untried");
         let policy = policy::turned(standard(), &variant.settings).unwrap();
         let (mut engine, records) = begun(&setup, &variant, &policy).unwrap();
         engine.run_for(1_000_000_000).unwrap();

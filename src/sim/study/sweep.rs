@@ -166,6 +166,7 @@ pub fn partitions(nr_cpus: usize, nr_nodes: usize) -> Vec<Vec<String>> {
             for method in ["syscall", "switch", "timeout", "adaptive"] {
                 for slice in ["500us", "3ms", "20ms"] {
                     all.push(vec![
+                        "trials=off".to_owned(),
                         "sizing=static".to_owned(),
                         format!("avx-cpus={count}"),
                         format!("placement={placement}"),

@@ -4,7 +4,8 @@
 
 use anyhow::Result;
 
-use crate::bpf::intf::{SERVED_NOBODY, avx_policy, avx_policy_in_force};
+use crate::bpf::intf::{avx_policy, avx_policy_in_force};
+use crate::bpf::trials::without;
 use crate::sim::kernel::engine::Engine;
 use crate::sim::machine::hardware::Modelled;
 use crate::trials::{Course, Side, Subject, Sums};
@@ -32,13 +33,12 @@ impl Tried {
         Self { course: Course::new(seed, now_ns), both }
     }
 
-    /// What came of it, for people to read.
-    pub fn found(&self) -> String {
-        let judgement = self.course.judgement().filter(|_| self.course.decided().is_some());
-        judgement.map_or("nothing yet".to_owned(), |it| {
-            let ratio = it.balance.mean.exp();
-            format!("{ratio:.3} +- {:.3}", ratio * it.balance.error)
-        })
+    /// What AVX cores gain, as trials found it, for people to read.
+    pub fn found(&self) -> Option<String> {
+        self.course.decided()?;
+        let balance = &self.course.judgement()?.balance;
+        let ratio = balance.mean.exp();
+        Some(format!("{ratio:.3} +- {:.3}", ratio * balance.error))
     }
 
     pub fn run_for(&mut self, engine: &mut Engine<Modelled>, ns: u64) -> Result<()> {
@@ -61,10 +61,10 @@ impl Subject for Machine<'_> {
     }
 
     fn enter(&mut self, side: Side) -> Result<()> {
-        let mut policy = self.both.policy;
-        if side == Side::Without {
-            policy.avx_cores_for = SERVED_NOBODY.into();
-        }
+        let policy = match side {
+            Side::With => self.both.policy,
+            Side::Without => without(&self.both.policy),
+        };
         self.both.generation += 1;
         let generation = self.both.generation;
         let in_force = avx_policy_in_force { generation, checksum: 0, policy };

@@ -28,9 +28,12 @@ fn outcomes(seed: u64) -> Vec<Outcome> {
         seconds: 1,
         seed,
     };
-    let policy = policy::on_cpu(&policy::standard(), 256);
-    let outcome = |name| run(&setup, &Variant::named(name).unwrap(), &policy).unwrap();
-    let mut outcomes = ["off", "alone", "default"].map(outcome).to_vec();
+    let standard = policy::on_cpu(&policy::standard(), 256);
+    let outcome = |name| {
+        let variant = Variant::named(name).unwrap();
+        run(&setup, &variant, &policy::turned(standard, &variant.settings).unwrap()).unwrap()
+    };
+    let mut outcomes = ["off", "alone", "untried"].map(outcome).to_vec();
     measure_by_first(&mut outcomes);
     outcomes
 }

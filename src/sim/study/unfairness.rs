@@ -37,9 +37,13 @@ const NEEDS: &str = "it takes a workload in which at least one group lowers the 
                      not, and neither kind sends to the other";
 
 /// What is compared: how the machine is shared, and what is not as in the standard policy.
-const NOBODY_MOVES: &[&str] = &["sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
-const SHARED: [(&str, bool, &[&str]); 3] =
-    [("off", false, NOBODY_MOVES), ("fair", true, NOBODY_MOVES), ("adaptive", true, &[])];
+const NOBODY_MOVES: &[&str] =
+    &["trials=off", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
+const SHARED: [(&str, bool, &[&str]); 3] = [
+    ("off", false, NOBODY_MOVES),
+    ("fair", true, NOBODY_MOVES),
+    ("untried", true, &["trials=off"]),
+];
 
 /// With 512-bit vectors, or with those of 256 bits that programs use where there are none. How a
 /// variant is run is for the caller to know.

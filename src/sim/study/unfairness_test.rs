@@ -16,8 +16,8 @@ use crate::sim::machine::model::Model;
 use crate::sim::workload::Workload;
 use crate::sim::workload::file;
 
-const FAIR: [&str; 4] =
-    ["fairness=compensate", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
+const FAIR: [&str; 5] =
+    ["trials=off", "fairness=compensate", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
 
 /// Four cores with two threads each, at the clocks of a full processor.
 fn setup(workload: Workload, seconds: u64) -> Setup {

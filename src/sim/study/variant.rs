@@ -28,14 +28,14 @@ const OWN: [(&str, &str, bool, bool, &[&str]); 5] = [
         "two siblings, back with system calls",
         true,
         true,
-        &["sizing=static", "avx-cpus=2", "return=syscall"],
+        &["trials=off", "sizing=static", "avx-cpus=2", "return=syscall"],
     ),
     (
         "dynamic",
         "where it is used, as published",
         true,
         true,
-        &["sizing=share", "placement=first-use", "return=syscall"],
+        &["trials=off", "sizing=share", "placement=first-use", "return=syscall"],
     ),
     ("default", "the default policy", true, true, &[]),
 ];
@@ -56,6 +56,12 @@ impl Variant {
             .collect()
     }
 
+    /// What AVX cores do, without what it takes to find out.
+    fn untried() -> Variant {
+        let about = "the default policy, but AVX cores are not tried first".to_owned();
+        Self::of_policy("untried", about, vec!["trials=off".to_owned()])
+    }
+
     /// What users have without the scheduler.
     fn of_kernel() -> Variant {
         Variant {
@@ -70,7 +76,7 @@ impl Variant {
 
     /// That have a name here.
     pub fn all() -> Vec<Variant> {
-        Self::compared().into_iter().chain([Self::of_kernel()]).collect()
+        Self::compared().into_iter().chain([Self::untried(), Self::of_kernel()]).collect()
     }
 
     pub fn named(name: &str) -> Option<Variant> {

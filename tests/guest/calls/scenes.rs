@@ -101,8 +101,9 @@ impl Stage {
     pub fn settings(self) -> &'static [&'static str] {
         match self {
             Self::Plain => &[],
-            Self::AvxCore => &["sizing=static", "avx-cpus=1"],
+            Self::AvxCore => &["trials=off", "sizing=static", "avx-cpus=1"],
             Self::Wide => &[
+                "trials=off",
                 "sizing=static",
                 "avx-cpus=1",
                 "only-where-it-pays=off",

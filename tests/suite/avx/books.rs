@@ -34,7 +34,7 @@ const MIXTURE: &str = "mixer does all its work on AVX cores, for mixer has light
 fn books_tell_what_programs_did() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .command(&script(&format!(
-            "start_scheduler --set sizing=static --set avx-cpus=1 --set return=syscall \
+            "start_scheduler --policy static --set avx-cpus=1 --set return=syscall \
                  --set only-where-it-pays=off
              mkdir /sys/fs/cgroup/books
              sh -c 'echo $$ >/sys/fs/cgroup/books/cgroup.procs
@@ -88,7 +88,7 @@ fn books_tell_what_programs_did() -> Result<()> {
 fn turns_of_avx_tasks_are_as_long_as_the_policy_says() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .command(&script(
-            "start_scheduler --set sizing=static --set avx-cpus=1 --set only-where-it-pays=off \
+            "start_scheduler --policy static --set avx-cpus=1 --set only-where-it-pays=off \
                  --set return=switch --set avx-slice=2ms
              turns() {
                  scx_avxspec status --json |

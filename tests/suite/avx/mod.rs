@@ -60,7 +60,7 @@ pub const WIDE: [&str; 2] = ["v512_light", "v512_heavy"];
 fn alternate(policy: &str, more: &str) -> Result<Vec<Row>> {
     let outcome = phases_guest(Bochs::cpus(CPUS), Flavour::Patched)?
         .command(&script(&format!(
-            "start_scheduler --set sizing=static --set avx-cpus=1 --set only-where-it-pays=off \
+            "start_scheduler --policy static --set avx-cpus=1 --set only-where-it-pays=off \
                  {policy}
              phases 4 1000000 200 20 {more} & phases=$!
              sleep 0.3
@@ -248,7 +248,7 @@ fn the_way_to_an_avx_core_does_not_end_the_phase() -> Result<()> {
 fn a_program_that_is_all_wide_work_is_left_alone() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(CPUS), Flavour::Patched)?
         .command(&script(
-            "start_scheduler --set sizing=static --set avx-cpus=1
+            "start_scheduler --policy static --set avx-cpus=1
              phases 4 1 0 1000000000 & phases=$!
              sleep 1.6
              oraclectl run -- sleep 0.5
@@ -288,7 +288,7 @@ fn openssl_encrypts_on_avx_cores_what_it_encrypts_elsewhere() -> Result<()> {
         .command(ENCRYPT)
         .command(&script(&format!(
             "{WITH_AVX512}
-             start_scheduler --set sizing=static --set avx-cpus=1
+             start_scheduler --policy static --set avx-cpus=1
              {ENCRYPT} >&2
              oraclectl run -- openssl speed -seconds 2 -bytes 16384 -evp chacha20-poly1305
              {ENCRYPT} >&2
@@ -365,7 +365,7 @@ fn nginx_serves_tls_from_avx_cores() -> Result<()> {
              }}
              ip link set lo up
              {CERTIFICATE}
-             start_scheduler --set sizing=static --set avx-cpus=1
+             start_scheduler --policy static --set avx-cpus=1
              ({WITH_AVX512}; exec nginx -c /tmp/nginx.conf) || fail nginx does not start
              sha256sum </bin/busybox >&2
              fetch
@@ -392,7 +392,7 @@ fn policies_are_switched_live_and_each_decision_sees_a_whole_one() -> Result<()>
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .program(&program::compile(&in_repository("tests/guest/avx/switch_policies.c"))?)
         .command(&script(&format!(
-            "start_scheduler --check-policies --stats 0.5 --set return=syscall
+            "start_scheduler --check-policies --stats 0.5 --set return=syscall --set trials=off
              phases 4 1000000 20 2 & phases=$!
              switch_policies {SWITCHES} /run/scx_avxspec/control
              kill $phases

@@ -35,7 +35,7 @@ pub fn wide_on_scalar_evex() -> Result<f64> {
 /// What the operator is told of such a program.
 const MIXES: &str = "\nphases does all its work on AVX cores";
 
-const SCHEDULER: &str = "start_scheduler";
+const SCHEDULER: &str = "start_scheduler --set trials=off";
 
 /// Threads with string functions, two million instructions of scalar work, a tenth of that
 /// with wide vectors, a system call, and so on.
@@ -70,7 +70,7 @@ fn looks_beside_idle_cpus(machine: Bochs, policy: &str) -> Result<Looks> {
     let threads_per_core = machine.threads_per_core();
     let outcome = guest(machine.traces())?
         .command(&script(&format!(
-            "start_scheduler {policy}
+            "{SCHEDULER} {policy}
              {}
              sleep 0.3
              oraclectl trace start

@@ -32,7 +32,7 @@ fn listed_cpus_are_avx_cores() -> Result<()> {
              avx_cores_are() { [ \"$(avx_cores)\" = $1 ]; }
              two_are() { [ $(avx_cores | tr -s ,- '\\n' | wc -l) = 2 ]; }
              await() { wait_until 30 \"$@\" || fail \"$*: $(avx_cores)\"; }
-             start_scheduler --force --set sizing=list --set avx-cpu-list=1,3
+             start_scheduler --force --policy static --set sizing=list --set avx-cpu-list=1,3
              await avx_cores_are 1,3
              scx_avxspec policy set avx-cpu-list=0-2,7 >&2
              await avx_cores_are 0-2
@@ -52,7 +52,7 @@ fn listed_cpus_are_avx_cores() -> Result<()> {
 fn long_wide_work_goes_to_avx_cores_on_a_stock_kernel() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(CPUS), Flavour::Stock)?
         .command(&script(
-            "start_scheduler --set sizing=static --set avx-cpus=2
+            "start_scheduler --policy static --set avx-cpus=2
              phases 2 1 0 1000000000 & wide=$!
              phases 4 1000000 200 0 & scalar=$!
              sleep 0.5
@@ -77,7 +77,7 @@ fn a_kernel_that_refuses_to_hide_leaves_the_next_best_tier() -> Result<()> {
     let outcome = with_refusals(guest, Flavour::Patched)?
         .command(&script(
             "insmod /second_argument.ko of=bpf_task_hide_xfeatures is=0
-             start_scheduler
+             start_scheduler --set trials=off
              before=$(loads)
              busy_loops 1
              # It is found out by the first tick, and the kernel verifies faster without it.
@@ -110,7 +110,7 @@ fn nothing_is_hidden_where_openzfs_is_loaded() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .file("/zfs.ko", &module)
         .command(&script(
-            "start_scheduler --tier trap
+            "start_scheduler --tier trap --set trials=off
              before=$(loads)
              wait_until 30 has_tier trap || fail \"$(scx_avxspec status)\"
              insmod /zfs.ko
@@ -121,7 +121,7 @@ fn nothing_is_hidden_where_openzfs_is_loaded() -> Result<()> {
              rmmod zfs
 
              # It comes while another thing asks for another load as well.
-             start_scheduler --tier trap
+             start_scheduler --tier trap --set trials=off
              before=$(loads)
              wait_until 30 has_tier trap || fail \"$(scx_avxspec status)\"
              kill -STOP $scheduler
@@ -151,7 +151,7 @@ fn low_clocks_tell_of_avx_work() -> Result<()> {
         .command(&script(&format!(
             "insmod /fake_clocks.ko cycles=0,0,750,750 culprit=culprit
              start_scheduler --tier counters --clock-counters {LICENCES} \
-                 --set sizing=static --set avx-cpus=1 --set only-where-it-pays=off
+                 --policy static --set avx-cpus=1 --set only-where-it-pays=off
              busy_loops 3
              sh -c 'printf culprit >/proc/$$/comm; while :; do :; done' & culprit=$!
              avx_core=$(scx_avxspec status |
@@ -192,7 +192,7 @@ fn who_says_what_its_work_is_waits_for_no_tick() -> Result<()> {
     let outcome = scheduler_guest(Qemu::cpus(2).counted_time(4), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/guest/avx/hinted.c"))?)
         .command(&script(
-            "start_scheduler --force --set sizing=static --set avx-cpus=1
+            "start_scheduler --force --policy static --set avx-cpus=1
              chmod o+w /sys/fs/bpf/scx_avxspec_hints
              hinted 1
              stop_scheduler",
@@ -214,7 +214,7 @@ fn who_says_what_its_work_is_runs_where_it_belongs() -> Result<()> {
         .command(&script(
             "is_called() { [ $(cat /proc/$2/comm) = $1 ]; }
              ip link set lo up
-             start_scheduler --force --set sizing=static --set avx-cpus=1
+             start_scheduler --force --policy static --set avx-cpus=1
              chmod o+w /sys/fs/bpf/scx_avxspec_hints
              hinted 3
              scx_avxspec policy set classes=avx512+avx2-heavy >&2

@@ -187,7 +187,8 @@ fn outcomes(seed: u64) -> Vec<Outcome> {
         seconds: 1,
         seed,
     };
-    let one_core = ["sizing=static", "avx-cpus=1", "return=timeout", "only-where-it-pays=off"];
+    let one_core =
+        ["trials=off", "sizing=static", "avx-cpus=1", "return=timeout", "only-where-it-pays=off"];
     let one_core = Variant::with(&one_core.map(str::to_owned));
     let of = |variant: &Variant| {
         let standard = policy::on_cpu(&policy::standard(), 256);
