@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use super::policy::InForce;
+use crate::bpf::trials::number_of;
 use crate::trials::Comparison;
 pub use current::Trials;
 use machine::{Machine, Measured, after_ns, ns_since};
