@@ -162,7 +162,7 @@ int progress_tell(void *ctx)
 	struct task_struct *p = bpf_get_current_task_btf();
 
 	tell(p, true, false);
-	/* Whoever ran here before anybody listened is known from now on. */
-	begin(p, false);
+	/* A task that has run here since before anybody listened is known from now on. */
+	begin(p, true);
 	return 0;
 }

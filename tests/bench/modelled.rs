@@ -763,12 +763,11 @@ fn of_policy(workload: &str, policy: &str, what: &str) -> Result<f64> {
     value.with_context(|| format!("{policy} has no {what}"))
 }
 
-/// What the default policy leaves to a program that is all moves, which it tries for a second, and
-/// again after two, four, eight and more.
+/// What the default policy leaves to a program that is all moves, while it is tried and afterwards.
 fn yields(seconds: &str) -> Result<f64> {
     // Who is left alone does the same at any time.
     let alone = once(&["run", "yield", "--policy=alone", "--seconds=2"])?;
-    let default = sim(&["run", "yield", "--policy=default", seconds])?;
+    let default = sim(&["run", "yield", "--policy=default", "--warm-up=500ms", seconds])?;
     Ok(work(outcome(&default, "default")?)? / work(outcome(&alone, "alone")?)?)
 }
 

@@ -22,6 +22,7 @@ mod bpf {
     }
     pub mod names;
     pub mod places;
+    pub mod trials;
 }
 #[path = "../../src/files.rs"]
 mod files;

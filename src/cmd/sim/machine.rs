@@ -9,6 +9,7 @@ use crate::agent::preflight::{self, Tier, tier};
 use crate::bpf::intf::{
     APERF_AND_MPERF, CYCLES_BY_LICENCE, NO_CLOCK_COUNTERS, avx_clock_counters, avx_policy,
 };
+use crate::bpf::trials::are_wanted;
 use crate::sim::COSTS;
 use crate::sim::CPUS_MAX;
 use crate::sim::Topology;
@@ -194,10 +195,26 @@ pub fn policy_on(model: &Model, policy: &avx_policy) -> avx_policy {
     policy::on_cpu(policy, preflight::Machine::with_cpu(model.cpuinfo).clocks().licence_drop)
 }
 
-/// Under the standard policy, but for what the variant sets.
+/// The standard policy, but for what the variant sets.
+fn policy_of(variant: &Variant) -> Result<avx_policy> {
+    policy::turned(policy::standard(), &variant.settings)
+}
+
+/// In which most trials have decided.
+const TRIED_NS: u64 = 4_000_000_000;
+
+/// How long nothing is measured, unless somebody says so: with trials what they come to is compared.
+pub fn warm_up_ns(variants: &[Variant]) -> Result<u64> {
+    for variant in variants {
+        if variant.mitigates && are_wanted(&policy_of(variant)?) {
+            return Ok(TRIED_NS);
+        }
+    }
+    Ok(experiment::WARM_UP_NS)
+}
+
 pub fn outcome_of(setup: &Setup, variant: &Variant) -> Result<Outcome> {
-    let policy = policy::turned(policy::standard(), &variant.settings)?;
-    experiment::run(setup, variant, &policy_on(&setup.model, &policy))
+    experiment::run(setup, variant, &policy_on(&setup.model, &policy_of(variant)?))
 }
 
 /// Whose figures come below it, and how much is known of the clocks.

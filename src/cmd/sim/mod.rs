@@ -17,7 +17,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use self::machine::{Machine, headline, outcome_of};
+use self::machine::{Machine, headline, outcome_of, warm_up_ns};
 use super::{print, print_json};
 use crate::sim::Workload;
 use crate::sim::comparison::measure_by_first;
@@ -92,7 +92,9 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn compare(options: &Quick) -> Result<()> {
-    let setup = options.machine.setup(Workload::named("nginx")?, options.seconds)?;
+    let mut setup = options.machine.setup(Workload::named("nginx")?, options.seconds)?;
+    let variants = Variant::compared();
+    setup.warm_up_ns = warm_up_ns(&variants)?;
     let mut outcomes: Vec<Outcome> = Vec::new();
     if !options.json {
         let Machine { model, cores, .. } = &options.machine;
@@ -102,7 +104,7 @@ fn compare(options: &Quick) -> Result<()> {
             "requests/s", "relative", "AVX cores", "changes", "low"
         ))?;
     }
-    for variant in &Variant::compared() {
+    for variant in &variants {
         outcomes.push(outcome_of(&setup, variant)?);
         if !options.json {
             print(&row(&outcomes)?)?;
@@ -138,7 +140,7 @@ fn row(outcomes: &[Outcome]) -> Result<String> {
         last.avx_cores,
         last.role_changes,
         last.low_cores,
-        last.variant
+        last.told()
     ))
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::choice::Choice;
-use super::machine::{ScaledMachine, headline, outcome_of};
+use super::machine::{ScaledMachine, headline, outcome_of, warm_up_ns};
 use super::progress::Progress;
 use crate::about::version;
 use crate::agent::policy::{self, named};
@@ -37,9 +37,10 @@ pub struct Options {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
 
-    /// Measure nothing before so long has passed: trials decide in some seconds.
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = warm_up)]
-    warm_up: Duration,
+    /// Measure nothing before so long has passed: by default 500ms, or 4s if a policy has trials,
+    /// most of which have decided by then.
+    #[arg(long, value_name = "TIME", value_parser = warm_up)]
+    warm_up: Option<Duration>,
 
     /// Under this policy: one that "sim list" shows, or a policy file as for the scheduler; may be
     /// given several times. "set" is the one that --set makes.
@@ -105,7 +106,8 @@ fn compare(options: &Options, workload: Workload) -> Result<Comparison> {
     let variants = variants(&options.policies, &options.settings)?;
     let seconds = options.seconds.unwrap_or(workload.seconds);
     let mut setup = options.scaled.setup(workload, seconds)?;
-    setup.warm_up_ns = options.warm_up.as_nanos() as u64;
+    let given = options.warm_up.map(|it| Ok(it.as_nanos() as u64));
+    setup.warm_up_ns = given.unwrap_or_else(|| warm_up_ns(&variants))?;
     check_report(options.report.as_deref())?;
     let progress = Progress::new(variants.len());
     let mut outcomes = Vec::new();
@@ -242,7 +244,7 @@ fn write_outcome(text: &mut String, outcome: &Outcome) -> Result<()> {
         outcome.low_cores,
         outcome.migrations_per_request,
         outcome.busy_share,
-        outcome.variant
+        outcome.told()
     )?;
     if is_alone { Ok(()) } else { write_groups(text, outcome) }
 }

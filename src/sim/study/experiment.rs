@@ -77,9 +77,7 @@ pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outc
         watch.estimate_error = None;
     }
     let mut outcome = Outcome::new(setup, variant, watch, &records);
-    if let Some(found) = tried.and_then(|it| it.found()) {
-        outcome.variant += &format!(": {found}");
-    }
+    outcome.tried = tried.and_then(|it| it.found());
     Ok(outcome)
 }
 

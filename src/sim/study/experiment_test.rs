@@ -434,7 +434,7 @@ fn a_server_at_low_load_is_left_alone_where_clocks_stay() {
 fn what_a_trial_finds_better_is_in_force() {
     for (name, gains) in [("nginx", true), ("nginx-low", true), ("x264", false), ("few", false)] {
         let tried = outcome(&named(name, 5), &of("default"));
-        assert_eq!(tried.avx_cores > 0, gains, "{name}: {}", tried.variant);
+        assert_eq!(tried.avx_cores > 0, gains, "{name}: {:?}", tried.tried);
         let changed = tried.role_changes_over_time.last().map_or(0.0, |(at_ms, _)| *at_ms);
         assert!(changed < 4000.0, "{name}: {changed} ms");
     }

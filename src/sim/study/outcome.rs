@@ -13,6 +13,9 @@ use crate::sim::workload::record::{Latency, SharedRecord};
 pub struct Outcome {
     pub policy: String,
     pub variant: String,
+    /// What AVX cores gain, as trials found it, if the policy has trials and they have decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<String>,
     pub settings: Vec<String>,
     pub requests_per_s: f64,
     /// Useful work, in CPUs at their best that would take as long for it without AVX-512.
@@ -96,6 +99,12 @@ pub struct GroupOutcome {
 }
 
 impl Outcome {
+    /// What ran, with what its trials found.
+    pub fn told(&self) -> String {
+        let found = self.tried.as_ref().map(|it| format!(", as trials found: {it}"));
+        format!("{}{}", self.variant, found.unwrap_or_default())
+    }
+
     pub fn new(setup: &Setup, variant: &Variant, watch: Watch, records: &[SharedRecord]) -> Self {
         let seconds = watch.measured_ns() as f64 / 1e9;
         let cpu_ns = watch.measured_ns() * setup.topology.cpus.len() as u64;
@@ -109,6 +118,7 @@ impl Outcome {
         Self {
             policy: variant.name.clone(),
             variant: variant.about_on(&setup.topology),
+            tried: None,
             settings: variant.settings.clone(),
             requests_per_s: done as f64 / seconds,
             work,
@@ -240,6 +250,7 @@ pub fn made_up(work: f64, groups: Vec<GroupOutcome>) -> Outcome {
     Outcome {
         policy: "p".to_owned(),
         variant: "it".to_owned(),
+        tried: None,
         settings: Vec::new(),
         requests_per_s: groups.iter().map(|group| group.requests_per_s).sum(),
         work,

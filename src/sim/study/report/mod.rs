@@ -158,7 +158,7 @@ fn timelines(comparison: &Comparison) -> String {
     let mut text = "<h2>What each core did</h2>\n".to_owned();
     text += &svg::legend();
     for outcome in &comparison.outcomes {
-        let _ = writeln!(text, "<h3>{}</h3>", escape(&outcome.variant));
+        let _ = writeln!(text, "<h3>{}</h3>", escape(&outcome.told()));
         let captions = ["The whole run", "The end of it"];
         for (strip, which) in outcome.timelines.iter().zip(captions) {
             let cores = match strip.cores.len() {
