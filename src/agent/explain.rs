@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::status::{BOUNDARIES, Book, CAUSES, seconds};
+use super::trial::standing::Known;
 use crate::bpf::intf::{CLASS_AVX, CLASS_DEFAULT, CLASS_SCALAR, avx_process, task_ctx};
 use crate::bpf::trials::number_of;
 
@@ -26,6 +27,9 @@ pub struct Explanation {
     pub kept_for_s: f64,
     /// For how much longer its program is left alone, since AVX cores do not pay for it.
     pub left_alone_for_s: f64,
+    /// What trials know of AVX cores, if the policy leaves it to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trials: Option<Known>,
     pub book: Book,
 }
 
@@ -50,6 +54,7 @@ impl Explanation {
             scalar_between_phases_s: seconds(task.phase.scalar),
             kept_for_s: seconds(task.phase.keep),
             left_alone_for_s,
+            trials: None,
             book: Book::new(&task.book),
         }
     }
@@ -120,6 +125,9 @@ impl fmt::Display for Explanation {
                 "its program is left alone for another {:.3} s, since AVX cores do not pay for it",
                 self.left_alone_for_s
             )?;
+        }
+        if let Some(known) = &self.trials {
+            writeln!(out, "{known}")?;
         }
         for (what, counts) in [
             ("phases began", &self.book.phases),

@@ -70,7 +70,7 @@ fn write_value(metric: &mut MetricEncoder<'_>, value: &Value, kind: MetricType) 
         (Value::Count(count), _) => metric.encode_gauge(count),
         (Value::Ns(ns), MetricType::Counter) => metric.encode_counter(&seconds(*ns), NO_EXEMPLAR),
         (Value::Ns(ns), _) => metric.encode_gauge(&seconds(*ns)),
-        (Value::Percent(percent), _) => metric.encode_gauge(&(*percent as f64 / 100.0)),
+        (Value::Percent(percent), _) => metric.encode_gauge(&(percent / 100.0)),
         (Value::Waits(waits), _) => write_waits(metric, waits),
         (Value::Info, _) => Err(fmt::Error),
     }

@@ -17,6 +17,8 @@ use crate::agent::counters::Counted;
 use crate::agent::prospect::{Prospect, Worth};
 use crate::agent::stats::Metrics;
 use crate::agent::status;
+use crate::agent::trial::report::More;
+use crate::agent::trial::standing::{Found, Known};
 use crate::bpf::intf::avx_cpu_stats;
 
 /// A life of the scheduler after so many seconds.
@@ -58,6 +60,12 @@ fn life(s: u64) -> Snapshot {
             avx_work_percent: 3,
             least_gain_percent: -1,
             most_gain_percent: 25,
+        })),
+        trials: Some(Known::Found(Found {
+            pays: true,
+            more: Some(More { percent: 3.0, from: -1.0, to: 7.0 }),
+            ago_s: 1,
+            next_in_s: 2,
         })),
     };
     Snapshot { sums, now, restarts: 0 }
@@ -132,6 +140,22 @@ fn what_cpus_count_is_told_as_far_as_it_is_known() {
     unknown.sums.counted = [(1, Counted::default())].into();
     let told = series(unknown);
     assert!(told.keys().all(|name| !name.contains("counted") && !name.contains("licence_")));
+}
+
+#[test]
+fn trials_are_told_once_one_is_over() {
+    let series = |life| samples(&text_of(facts(life), Format::OpenMetrics).unwrap());
+    let told = series(life(4));
+    assert_eq!(told["avxspec_trial_avx_cores_pay"], 1.0);
+    let gain = |bound| told[&format!("avxspec_trial_gain_ratio{{bound=\"{bound}\"}}")];
+    assert_eq!(["least", "mean", "most"].map(gain), [-0.01, 0.03, 0.07]);
+    let mut unknown = life(4);
+    unknown.now.trials = Some(Known::TriesFirst);
+    assert!(
+        series(unknown)
+            .keys()
+            .all(|name| !name.contains("trial_avx") && !name.contains("gain_ratio"))
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::agent::counters::Counted;
 use crate::agent::prospect::Prospect;
 use crate::agent::stats::{COUNTERS, Counter, Metrics};
 use crate::agent::status::Waits;
+use crate::agent::trial::standing::Known;
 
 /// All that is known when text is made of it.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +34,7 @@ pub enum Value {
     Ns(u64),
     Waits(Waits),
     /// To be told as a part of the whole.
-    Percent(i64),
+    Percent(f64),
     /// Labels are all there is.
     Info,
 }
@@ -114,6 +115,7 @@ static ALL: LazyLock<Vec<Family>> = LazyLock::new(|| {
         about_the_scheduler(),
         counted(),
         about_prospects(),
+        about_trials(),
         about_cpus(),
         about_what_cpus_count(),
         about_cgroups(),
@@ -232,6 +234,46 @@ fn counted() -> Vec<Family> {
     COUNTERS.iter().map(family).chain([of_waits]).collect()
 }
 
+fn bound(name: &str) -> Labels {
+    vec![("bound", name.to_owned())]
+}
+
+/// There are samples once a trial was over.
+fn about_trials() -> Vec<Family> {
+    let found = |facts: &Facts| match &facts.view.snapshot.now.trials {
+        Some(Known::Found(found)) => Some(found.clone()),
+        _ => None,
+    };
+    let pays = move |facts: &Facts| {
+        let pays = found(facts).map(|it| Value::Count(it.pays.into()));
+        pays.map(|it| (Labels::new(), it)).into_iter().collect()
+    };
+    let gain = move |facts: &Facts| {
+        let more = found(facts).and_then(|it| it.more);
+        let bounds = more.map(|it| [("least", it.from), ("mean", it.percent), ("most", it.to)]);
+        let bounds = bounds.into_iter().flatten();
+        bounds.map(|(name, it)| (bound(name), Value::Percent(it))).collect()
+    };
+    vec![
+        Family::new(
+            MetricType::Gauge,
+            "avxspec_trial_avx_cores_pay",
+            "whether AVX cores pay, as the last trial found: 1 or 0; only if the policy leaves it to \
+             trials, and once one is over",
+            &[],
+            pays,
+        ),
+        Family::new(
+            MetricType::Gauge,
+            "avxspec_trial_gain_ratio",
+            "how much more programs got done with AVX cores in that trial, by their geometric mean, \
+             and the limits of 95 %; where anything was known of them",
+            &["bound"],
+            gain,
+        ),
+    ]
+}
+
 /// There are samples only while AVX cores are for nobody, and where anything is known.
 fn about_prospects() -> Vec<Family> {
     let worth = |facts: &Facts| {
@@ -245,7 +287,7 @@ fn about_prospects() -> Vec<Family> {
         let bounds = worth(facts)
             .map(|it| [("least", it.least_gain_percent), ("most", it.most_gain_percent)]);
         let bounds = bounds.into_iter().flatten();
-        bounds.map(|(name, it)| (vec![("bound", name.to_owned())], Value::Percent(it))).collect()
+        bounds.map(|(name, it)| (bound(name), Value::Percent(it as f64))).collect()
     };
     vec![
         Family::new(

@@ -10,6 +10,7 @@ use crate::agent::counters::Counted;
 use crate::agent::prospect::Prospect;
 use crate::agent::stats::Metrics;
 use crate::agent::status::Waits;
+use crate::agent::trial::standing::Known;
 use crate::bpf::intf::avx_book;
 
 /// Of so many cgroups it is remembered over restarts what they did. It is as many as the kernel
@@ -41,6 +42,8 @@ pub struct Now {
     pub cpus: BTreeMap<u32, bool>,
     pub avx_cores: u64,
     pub prospect: Option<Prospect>,
+    /// What trials know of AVX cores, if the policy leaves it to them.
+    pub trials: Option<Known>,
 }
 
 /// What only grows.

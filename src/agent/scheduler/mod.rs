@@ -258,7 +258,11 @@ impl<'a> Scheduler<'a> {
     fn explain(&self, thread: i32) -> Result<Answer> {
         let (task, process) = books::task(&self.skel, thread)?;
         let now = self.variables()?.looked_at;
-        Ok(Answer::Explanation(Box::new(Explanation::new(thread, &task, process.as_ref(), now))))
+        let explanation = Explanation {
+            trials: self.known_by_trials(),
+            ..Explanation::new(thread, &task, process.as_ref(), now)
+        };
+        Ok(Answer::Explanation(Box::new(explanation)))
     }
 
     fn change(&mut self, history: &mut History, change: &Change, peer: &Peer) -> Result<Answer> {
@@ -468,7 +472,7 @@ impl<'a> Scheduler<'a> {
             policy: in_force.name.to_owned(),
             trial_left_s: trial_left_s(history),
             tried: self.trials.current().map(|it| Tried::of(it, Instant::now())),
-            trials: self.standing.as_ref().map(Standing::known),
+            trials: self.known_by_trials(),
             compensates: in_force.policy.fairness == COMPENSATE,
             clocks: self.told_by(),
             runs_for_s: seconds(metrics.interval_ns),
@@ -525,6 +529,7 @@ impl<'a> Scheduler<'a> {
                 cpus: roles.each.iter().map(|(cpu, it)| (*cpu, status::is_avx_core(it))).collect(),
                 avx_cores: self.variables()?.nr_avx_cpus.into(),
                 prospect: self.prospect(history.in_force(), &sums.counters),
+                trials: self.known_by_trials(),
             },
             sums,
             restarts: 0,

@@ -12,7 +12,7 @@ use crate::agent::books;
 use crate::agent::control::{Answer, Pending};
 use crate::agent::policy::history::History;
 use crate::agent::trial::Trial;
-use crate::agent::trial::standing::Standing;
+use crate::agent::trial::standing::{Known, Standing};
 use crate::bpf::intf::avx_cpu_stats;
 use crate::bpf::trials::{are_wanted, number_of};
 
@@ -75,6 +75,11 @@ impl Scheduler<'_> {
         standing.go_on(now, has_avx_work, |it| self.put_into_force(it));
         self.standing = Some(standing);
         Ok(())
+    }
+
+    /// What trials know of AVX cores, if the policy leaves it to them.
+    pub(super) fn known_by_trials(&self) -> Option<Known> {
+        self.standing.as_ref().map(|it| it.known(Instant::now()))
     }
 
     /// Until something is to be done, if nobody asks for anything.

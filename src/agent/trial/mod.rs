@@ -8,7 +8,7 @@ mod current;
 mod machine;
 mod meter;
 mod programs;
-mod report;
+pub mod report;
 pub mod standing;
 
 use std::ops::RangeInclusive;

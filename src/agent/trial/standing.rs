@@ -22,7 +22,8 @@ pub struct Standing {
     with: InForce,
     without: InForce,
     measured: Measured,
-    found: Option<Found>,
+    /// When it was found, as the course counts time.
+    found: Option<(u64, Found)>,
     /// What it needs is not to be had, because of this.
     failed: Option<String>,
 }
@@ -46,7 +47,9 @@ pub struct Found {
     pub pays: bool,
     /// What all programs get done with AVX cores, by their geometric mean, if it is known.
     pub more: Option<More>,
-    pub asked_again_in_s: u64,
+    /// How long ago that was, and when the next one is to begin.
+    pub ago_s: u64,
+    pub next_in_s: u64,
 }
 
 impl Standing {
@@ -85,10 +88,18 @@ impl Standing {
         (!self.rests() && self.failed.is_none()).then_some(due)
     }
 
-    pub fn known(&self) -> Known {
+    pub fn known(&self, now: Instant) -> Known {
         match (&self.failed, &self.found) {
             (Some(error), _) => Known::Failed(error.clone()),
-            (None, Some(found)) => Known::Found(found.clone()),
+            (None, Some((at_ns, found))) => {
+                let now_ns = ns_since(self.began, now);
+                let seconds = |from, to: u64| to.saturating_sub(from) / 1_000_000_000;
+                Known::Found(Found {
+                    ago_s: seconds(*at_ns, now_ns),
+                    next_in_s: seconds(now_ns, self.course.due_ns()),
+                    ..found.clone()
+                })
+            }
             (None, None) if self.rests() => Known::NothingToTry,
             (None, None) => Known::TriesFirst,
         }
@@ -118,17 +129,15 @@ impl Standing {
             let also =
                 ended.err().map_or(String::new(), |it| format!(", and cannot be ended: {it:#}"));
             self.failed = Some(format!("{error:#}{also}"));
-            warn!("{}", self.known());
+            warn!("{}", self.known(now));
             return;
         }
         if let Some(pays) = self.course.decided() {
             self.measured.stop();
-            let asked_again_in_s = (self.course.due_ns() - now_ns) / 1_000_000_000;
             let judgement = self.course.judgement();
             let more = judgement.map(|it| More::of(&it.balance, it.sure(&it.balance, LIKELY)));
-            let found = Found { pays, more, asked_again_in_s };
-            info!("{}", found.sentence());
-            self.found = Some(found);
+            self.found = Some((now_ns, Found { pays, more, ago_s: 0, next_in_s: 0 }));
+            info!("{}", self.known(now));
         }
     }
 }
@@ -150,14 +159,16 @@ impl fmt::Display for Known {
 
 impl Found {
     fn sentence(&self) -> String {
-        let Self { pays, more, asked_again_in_s } = self;
+        let Self { pays, more, .. } = self;
         let verdict =
             if *pays { "AVX cores pay" } else { "AVX cores do not pay, and there are none" };
         let more = more.map_or("nothing of programs is known".to_owned(), |more| {
             format!("programs get {more} more done with them")
         });
-        let again = humantime::format_duration(Duration::from_secs(*asked_again_in_s));
-        format!("{verdict}: {more}, as a trial says, which is repeated after {again}")
+        let [ago, next] = [self.ago_s, self.next_in_s]
+            .map(|it| humantime::format_duration(Duration::from_secs(it)));
+        let when = if self.ago_s == 0 { "now".to_owned() } else { format!("{ago} ago") };
+        format!("{verdict}: {more}, as a trial found {when}; the next one is in {next}")
     }
 }
 
@@ -186,24 +197,24 @@ mod tests {
             let now = began + Duration::from_secs(after_s);
             it.go_on(now, has_avx_work, |it| put_into_force(&mut in_force, it));
             if after_s == 1 {
-                assert_eq!(it.known(), Known::NothingToTry);
+                assert_eq!(it.known(now), Known::NothingToTry);
             }
             assert_eq!(it.in_force().policy.avx_cores_for, 0);
         }
         assert_eq!(in_force, [false, true, false]);
         let expected = "there are no AVX cores, because trials of them failed: the map is gone";
-        assert_eq!(it.known().to_string(), expected);
+        assert_eq!(it.known(began).to_string(), expected);
         assert_eq!(it.due(), None);
     }
 
     #[test]
     fn what_was_found_is_a_sentence() {
         let more = Some(More { percent: 3.0, from: 2.0, to: 4.0 });
-        let found = Found { pays: true, more, asked_again_in_s: 90 };
+        let found = Found { pays: true, more, ago_s: 12, next_in_s: 90 };
         assert_eq!(
             found.sentence(),
-            "AVX cores pay: programs get +3.0 % (+2.0 to +4.0) more done with them, as a trial says, \
-             which is repeated after 1m 30s"
+            "AVX cores pay: programs get +3.0 % (+2.0 to +4.0) more done with them, as a trial found \
+             12s ago; the next one is in 1m 30s"
         );
         let nothing = Found { pays: false, more: None, ..found }.sentence();
         assert!(

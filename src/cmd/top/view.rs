@@ -145,10 +145,12 @@ fn header(status: &Status, width: usize) -> Vec<Line<'static>> {
     let short: String = first.chars().take(width).collect();
     let trial = status.trial().map(Line::raw);
     let prospect = status.prospect.as_ref().map(|it| Line::raw(it.to_string()));
+    let tried = status.trials.as_ref().map(|it| Line::raw(it.to_string()));
     [Line::styled(short, bold), Line::raw(second)]
         .into_iter()
         .chain(trial)
         .chain(prospect)
+        .chain(tried)
         .collect()
 }
 

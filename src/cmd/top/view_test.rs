@@ -19,6 +19,7 @@ use crate::agent::policy::history::What;
 use crate::agent::policy::named;
 use crate::agent::prospect::Prospect;
 use crate::agent::status::{Book, Cgroup, Cpu, Program, Status, Waits};
+use crate::agent::trial::standing::Known;
 
 /// A machine of two nodes with hyperthreads, after so many seconds. The last core of it is an
 /// AVX core, half of the CPUs are busy, and one is offline.
@@ -144,6 +145,13 @@ fn while_nothing_is_done_it_is_told_what_it_would_be_worth() {
         let line = &text(&state, width, height)[2];
         assert!(line.starts_with("AVX cores: it is not known whether they"), "{line}");
     }
+}
+
+#[test]
+fn what_trials_found_is_told() {
+    let mut state = watched(8);
+    state.hear(Ok(Status { trials: Some(Known::TriesFirst), ..status(8, 102.0) }));
+    assert_eq!(text(&state, 60, 10)[2], "whether AVX cores pay is being tried");
 }
 
 #[test]
