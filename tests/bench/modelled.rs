@@ -406,16 +406,88 @@ pub const BENCHES: &[Bench] = &[
         measure: eevdf::worst,
     },
     Bench {
+        name: "sim.harm_trap_group_min",
+        unit: "the worst group of all, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.9),
+        measure: || harmed("trap", "group_min"),
+    },
+    Bench {
+        name: "sim.harm_trap_group_p2",
+        unit: "the worst group, 2nd percentile of workloads, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.97),
+        measure: || harmed("trap", "group_p2"),
+    },
+    Bench {
+        name: "sim.harm_trap_balance_p2",
+        unit: "all groups of a workload, 2nd percentile, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.99),
+        measure: || harmed("trap", "balance_p2"),
+    },
+    Bench {
+        name: "sim.harm_xstate_group_min",
+        unit: "the worst group of all, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.9),
+        measure: || harmed("xstate", "group_min"),
+    },
+    Bench {
+        name: "sim.harm_xstate_group_p2",
+        unit: "the worst group, 2nd percentile of workloads, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.97),
+        measure: || harmed("xstate", "group_p2"),
+    },
+    Bench {
+        name: "sim.harm_xstate_balance_p2",
+        unit: "all groups of a workload, 2nd percentile, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.99),
+        measure: || harmed("xstate", "balance_p2"),
+    },
+    Bench {
+        name: "sim.harm_counters_group_min",
+        unit: "the worst group of all, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.9),
+        measure: || harmed("counters", "group_min"),
+    },
+    Bench {
+        name: "sim.harm_counters_group_p2",
+        unit: "the worst group, 2nd percentile of workloads, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.97),
+        measure: || harmed("counters", "group_p2"),
+    },
+    Bench {
+        name: "sim.harm_counters_balance_p2",
+        unit: "all groups of a workload, 2nd percentile, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.99),
+        measure: || harmed("counters", "balance_p2"),
+    },
+    Bench {
+        name: "sim.harm_hints_group_min",
+        unit: "the worst group of all, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.9),
+        measure: || harmed("hints", "group_min"),
+    },
+    Bench {
+        name: "sim.harm_hints_group_p2",
+        unit: "the worst group, 2nd percentile of workloads, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.97),
+        measure: || harmed("hints", "group_p2"),
+    },
+    Bench {
+        name: "sim.harm_hints_balance_p2",
+        unit: "all groups of a workload, 2nd percentile, by the better of EEVDF and left alone, modelled",
+        bar: Bar::AtLeast(0.99),
+        measure: || harmed("hints", "balance_p2"),
+    },
+    Bench {
         name: "sim.share_error",
         unit: "of all CPUs, modelled",
         bar: Bar::AtMost(0.02),
-        measure: || searched("default", "share_error"),
+        measure: || harmed("trap", "share_error"),
     },
     Bench {
         name: "sim.moves_per_use",
         unit: "moves, without trials, modelled",
         bar: Bar::AtMost(2.1),
-        measure: || searched("untried", "moves_per_use"),
+        measure: || searched(&["--policy=untried"], "moves_per_use"),
     },
     Bench {
         name: "sim.callback_growth",
@@ -881,11 +953,15 @@ fn once(arguments: &[&str]) -> Result<Value> {
     Ok(found)
 }
 
-/// Of a policy, in workloads that nobody chose.
-fn searched(policy: &str, what: &str) -> Result<f64> {
-    let policy = format!("--policy={policy}");
-    let found = once(&["harm", "--number=200", "--seeds=2", &policy])?;
+/// In workloads that nobody chose.
+fn searched(arguments: &[&str], what: &str) -> Result<f64> {
+    let found = once(&[&["harm", "--number=200", "--seeds=2"], arguments].concat())?;
     found["policies"][0][what].as_f64().with_context(|| format!("no workload has {what}"))
+}
+
+/// Of the default policy, where AVX work is found out about in one way.
+fn harmed(tier: &str, what: &str) -> Result<f64> {
+    searched(&["--policy=default", &format!("--tier={tier}")], what)
 }
 
 /// In a second of a CPU, which it need not have had to itself.

@@ -13,6 +13,7 @@ use super::harm_run::{Plan, play};
 use super::run::{check_report, check_writable, command_line, variants, warm_up, write_report};
 use crate::about::version;
 use crate::agent::policy;
+use crate::agent::preflight::tier;
 use crate::cmd::{print, print_json};
 use crate::sim::harm::draw::{Draw, draw};
 use crate::sim::harm::judge::{Judged, SEEDS_MAX, baseline};
@@ -38,6 +39,10 @@ pub struct Options {
     /// with all of them turned.
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     settings: Vec<String>,
+
+    /// Find out about AVX work in this way, where the scheduler would do something about it at all.
+    #[arg(long, value_name = "NAME", value_enum)]
+    tier: Option<tier::Name>,
 
     /// Measure nothing before so long has passed, in which trials decide.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = warm_up)]
@@ -122,6 +127,7 @@ impl Options {
         Ok(Plan {
             policies: judged.into_iter().map(|it| it.name).collect(),
             arguments: warm_up.into_iter().chain(policies).chain(settings).collect(),
+            tier: self.tier,
             baseline,
             seed: self.seed,
             seeds: self.seeds,

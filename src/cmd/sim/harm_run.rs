@@ -5,20 +5,26 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 
 use super::jobs;
 use super::run::typed;
 use crate::about::NAME;
+use crate::agent::preflight::{Machine, Tier, tier};
+use crate::bpf::intf::AVX_TIER_OBSERVE;
 use crate::sim::comparison::Comparison;
 use crate::sim::harm::draw::Draw;
 use crate::sim::harm::judge::{Judged, Runs, members};
 use crate::sim::harm::tally::{Case, Failure, Replay};
 use crate::sim::harm::whole::Whole;
+use crate::sim::model::Model;
 use crate::sim::outcome::Outcome;
 use crate::sim::workload_file;
 
 /// What is compared, and how.
 pub struct Plan {
+    /// How to find out about AVX work, where something is done about it.
+    pub tier: Option<tier::Name>,
     pub baseline: Vec<&'static str>,
     /// Those that are judged.
     pub policies: Vec<String>,
@@ -104,7 +110,19 @@ fn arguments(plan: &Plan, draw: &Draw, seed: u64) -> impl Iterator<Item = String
     let numbers = numbers.map(|(name, number): (&str, u64)| format!("--{name}={number}"));
     let model = [format!("--model={}", draw.model)].into_iter();
     let llcs = (shape.llcs > 1).then(|| format!("--llcs={}", shape.llcs));
-    model.chain(llcs).chain(numbers).chain(plan.arguments.clone())
+    let tier = tier_on(plan, draw.model);
+    model.chain(llcs).chain(tier).chain(numbers).chain(plan.arguments.clone())
+}
+
+fn tier_on(plan: &Plan, model: &str) -> Vec<String> {
+    let Some((tier, model)) = plan.tier.zip(Model::named(model)) else { return Vec::new() };
+    let best = Tier::best(false, &Machine::with_cpu(model.cpuinfo), false);
+    if best.kind() == AVX_TIER_OBSERVE {
+        return Vec::new();
+    }
+    let name = tier.to_possible_value().map(|it| format!("--tier={}", it.get_name()));
+    let counters = (tier == tier::Name::Counters).then(|| "--counters=licences".to_owned());
+    name.into_iter().chain(counters).collect()
 }
 
 fn judge(plan: &Plan, it: &Filed<'_>, seeds: &Seeds) -> Result<Played> {
@@ -144,6 +162,7 @@ mod tests {
 
     fn plan() -> Plan {
         Plan {
+            tier: None,
             baseline: vec!["alone"],
             policies: vec!["default".to_owned()],
             arguments: ["--policy=alone", "--policy=default"].map(str::to_owned).into(),
@@ -167,6 +186,16 @@ mod tests {
             let workload = workload_file::read(&draw.name, &draw.text).unwrap();
             machine.setup(workload, draw.seconds).unwrap();
         }
+    }
+
+    #[test]
+    fn a_tier_is_for_processors_where_something_is_done() {
+        let on = |tier, model| tier_on(&Plan { tier: Some(tier), ..plan() }, model);
+        assert_eq!(on(tier::Name::Hints, "gold-6130"), ["--tier=hints"]);
+        let counters = on(tier::Name::Counters, "gold-6130");
+        assert_eq!(counters, ["--tier=counters", "--counters=licences"]);
+        assert!(on(tier::Name::Counters, "zen4").is_empty());
+        assert!(tier_on(&plan(), "gold-6130").is_empty());
     }
 
     #[test]

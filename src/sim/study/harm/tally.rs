@@ -63,6 +63,12 @@ pub struct Tally {
     /// What a tenth of the gains is below, two tenths and so on; of those who had more than their
     /// share there is none.
     pub deciles: Vec<f64>,
+    /// Of the group of each workload that gets the least: the least of all, and what one workload
+    /// in fifty is below.
+    pub group_min: Option<f64>,
+    pub group_p2: Option<f64>,
+    /// What one workload in fifty is below by the geometric mean of its groups.
+    pub balance_p2: Option<f64>,
     /// How far CPU time is from what weights say, where somebody always wants to run: the root of
     /// the mean square.
     pub share_error: Option<f64>,
@@ -84,6 +90,12 @@ impl Tally {
         let below = |most: f64| harmed.iter().filter(|gain| **gain < most).count();
         let (had_more, pile_up) = (gains(&[Verdict::HadMore]), gains(&[Verdict::PilesUp]));
         let counted = gains(&[Verdict::Fine, Verdict::Harmed]);
+        let of_cases: Vec<Vec<f64>> = cases.iter().map(|it| counted_in(it, policy)).collect();
+        let of_each = |of: fn(&[f64]) -> f64| -> Vec<f64> {
+            of_cases.iter().filter(|it| !it.is_empty()).map(|it| of(it)).collect()
+        };
+        let least = of_each(|gains| gains.iter().copied().fold(f64::INFINITY, f64::min));
+        let balance = of_each(geometric_mean);
         let wholes = || cases.iter().flat_map(|it| &it.wholes).filter(|it| it.policy == policy);
         let errors: Vec<f64> = wholes().filter_map(|it| it.share_error).collect();
         Self {
@@ -96,11 +108,25 @@ impl Tally {
             had_more: had_more.len(),
             pile_up: pile_up.len(),
             deciles: (1..10).filter_map(|n| percentile(&counted, f64::from(n) / 10.0)).collect(),
+            group_min: percentile(&least, 0.0),
+            group_p2: percentile(&least, 0.02),
+            balance_p2: percentile(&balance, 0.02),
             share_error: root_mean_square(&errors),
             moves_per_use: wholes().filter_map(|it| it.moves_per_use).max_by(f64::total_cmp),
             gains: counted,
         }
     }
+}
+
+/// What groups of one workload get under a policy.
+fn counted_in(case: &Case, policy: &str) -> Vec<f64> {
+    let counts = |it: &&Judged| matches!(it.verdict, Verdict::Fine | Verdict::Harmed);
+    let judged = case.judged.iter().filter(|it| it.policy == policy).filter(counts);
+    judged.filter_map(|it| it.gain).collect()
+}
+
+fn geometric_mean(all: &[f64]) -> f64 {
+    (all.iter().map(|it| it.ln()).sum::<f64>() / all.len() as f64).exp()
 }
 
 fn root_mean_square(all: &[f64]) -> Option<f64> {
@@ -179,7 +205,12 @@ mod tests {
         let harmed = (tally.harmed, tally.harmed_below_0_9, tally.harmed_below_0_5);
         assert_eq!((harmed, tally.gain_above_1_1), ((3, 2, 1), 1));
         assert_eq!((tally.deciles.len(), tally.deciles[4]), (9, 0.95));
+        assert_eq!(tally.group_min, Some(0.4));
+        assert!((tally.group_p2.unwrap() - 0.408).abs() < 1e-9, "{tally:?}");
+        // The first has 0.894, and the other 0.770.
+        assert!((tally.balance_p2.unwrap() - 0.772).abs() < 1e-3, "{tally:?}");
         let nobody = Tally::of("another", &cases());
+        assert_eq!((nobody.group_min, nobody.balance_p2), (None, None));
         assert_eq!((nobody.groups, nobody.share_error, nobody.moves_per_use), (0, None, None));
     }
 
