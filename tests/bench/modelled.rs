@@ -49,19 +49,19 @@ pub const BENCHES: &[Bench] = &[
         name: "sim.x264_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtLeast(0.99),
-        measure: || ratio(&["run", "x264", TRIED], "default", "alone", "/work"),
+        measure: || ratio(&["run", "x264"], "default", "alone", "/work"),
     },
     Bench {
         name: "sim.few_ratio",
         unit: "of left alone, modelled",
         bar: Bar::AtLeast(0.99),
-        measure: || ratio(&["run", "few", TRIED], "default", "alone", "/work"),
+        measure: || ratio(&["run", "few"], "default", "alone", "/work"),
     },
     Bench {
         name: "sim.x264_low_ratio",
         unit: "of left alone, how soon requests are done, modelled",
         bar: Bar::AtLeast(1.0),
-        measure: || ratio(&["run", "x264-low", TRIED], "alone", "default", "/groups/0/unfinished"),
+        measure: || ratio(&["run", "x264-low"], "alone", "default", "/groups/0/unfinished"),
     },
     Bench {
         name: "sim.server_job_p50",
@@ -163,7 +163,7 @@ pub const BENCHES: &[Bench] = &[
         name: "sim.nginx_recorded_default",
         unit: "of scalar, modelled",
         bar: Bar::Any,
-        measure: || ratio(&["run", "nginx-recorded", TRIED], "default", "off", "/work"),
+        measure: || ratio(&["run", "nginx-recorded"], "default", "off", "/work"),
     },
     Bench {
         name: "sim.nginx_recorded_unmitigated",
@@ -593,14 +593,10 @@ pub const REASONS: &[Reason] = &[
 
 /// Long enough for all percentiles.
 const LOW_LOAD_SECONDS: &str = "--seconds=20";
-const LOW_LOAD: &[&str] = &["run", "nginx-low", LOW_LOAD_SECONDS, TRIED];
+const LOW_LOAD: &[&str] = &["run", "nginx-low", LOW_LOAD_SECONDS];
 const PERCENTILES: [&str; 5] = ["p50", "p90", "p99", "p999", "max"];
 
-/// Most trials have decided by then, and do not begin anew within the next 6 s: what they cost is
-/// sim.trial_cost.
-const TRIED: &str = "--warm-up=4s";
-
-const NGINX: &[&str] = &["run", "nginx", TRIED];
+const NGINX: &[&str] = &["run", "nginx"];
 
 /// How far runs are apart depends on how long they are, for requests differ. In table 5.8 of the
 /// thesis behind nginx.toml a request waited for 9.99 s, so the published runs were no shorter.
@@ -610,7 +606,7 @@ const AS_PUBLISHED: &str = "--seconds=10";
 const LONG_REQUEST: &[&str] = &["--scale=request=55.56"];
 const LONG_HOLD: &[&str] = &["--scale=hold=2.985"];
 
-const SERVER_BESIDE_JOB: &[&str] = &["run", "server-job", "--model=gold-6130", "--cores=16", TRIED];
+const SERVER_BESIDE_JOB: &[&str] = &["run", "server-job", "--model=gold-6130", "--cores=16"];
 
 const LARGE_MACHINES: [&[&str]; 2] = [
     &["--model=gold-6130", "--cores=16", "--sockets=2"],
@@ -780,8 +776,8 @@ fn partitions() -> Result<Vec<Value>> {
 const NULL_MODELS: [&str; 3] = ["--model=ice-lake", "--model=sapphire-rapids", "--model=zen4"];
 
 fn null_model_ratio() -> Result<f64> {
-    let ratios = NULL_MODELS
-        .map(|model| ratio(&["run", "nginx", model, TRIED], "default", "alone", "/work"));
+    let ratios =
+        NULL_MODELS.map(|model| ratio(&["run", "nginx", model], "default", "alone", "/work"));
     farthest(ratios.into_iter().collect::<Result<_>>()?)
 }
 
@@ -994,7 +990,7 @@ fn harmed(tier: &str, what: &str) -> Result<f64> {
 fn trial_cost(arguments: &[&str]) -> Result<f64> {
     let policies = ["--policy=alone", "--policy=untried", "--policy=default"];
     let cost = |workload: &&str| -> Result<f64> {
-        let found = once(&[&["run", workload], &policies[..], arguments].concat())?;
+        let found = sim(&[&["run", workload], &policies[..], arguments].concat())?;
         let default = outcome(&found, "default")?;
         let has_avx_cores = default["avx_cores"].as_u64().is_some_and(|it| it > 0);
         let decided = if has_avx_cores { "untried" } else { "alone" };

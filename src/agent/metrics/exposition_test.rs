@@ -17,7 +17,7 @@ use crate::agent::counters::Counted;
 use crate::agent::prospect::{Prospect, Worth};
 use crate::agent::stats::Metrics;
 use crate::agent::status;
-use crate::agent::trial::report::More;
+use crate::agent::trial::More;
 use crate::agent::trial::standing::{Found, Known};
 use crate::bpf::intf::avx_cpu_stats;
 

@@ -45,11 +45,6 @@ impl Trials {
         self.last.clone().context("no policy was tried since this was loaded")
     }
 
-    /// The policy in force is to be put back.
-    pub fn bring_back(&mut self, now: Instant) {
-        self.back_at = Some(now);
-    }
-
     /// Another policy is in force, whatever is tried.
     pub fn overtaken_by(&mut self, generation: u64, now: Instant) {
         if let Some(trial) = self.current.take() {
@@ -71,7 +66,7 @@ impl Trials {
             info!("policy {} is tried no more", trial.tried.generation);
             self.last = Some(trial.report(now, Some(ended)));
             self.current = None;
-            self.bring_back(now);
+            self.back_at = Some(now);
         }
         if self.back_at.is_none_or(|at| now < at) {
             return false;

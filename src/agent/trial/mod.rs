@@ -8,7 +8,7 @@ mod current;
 mod machine;
 mod meter;
 mod programs;
-pub mod report;
+mod report;
 pub mod standing;
 
 use std::ops::RangeInclusive;
@@ -21,7 +21,7 @@ use crate::bpf::trials::number_of;
 use crate::trials::Comparison;
 pub use current::Trials;
 use machine::{Machine, Measured, after_ns, ns_since};
-pub use report::{Ended, Report};
+pub use report::{Ended, More, Report};
 use report::{Outcome, Side};
 
 /// How long it may take.

@@ -9,8 +9,9 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
+use super::More;
 use super::machine::{Machine, Measured, after_ns, ns_since};
-use super::report::{LIKELY, More};
+use super::report::LIKELY;
 use crate::agent::policy::InForce;
 use crate::bpf::trials::{number_without, without};
 use crate::trials::Course;
@@ -22,10 +23,17 @@ pub struct Standing {
     with: InForce,
     without: InForce,
     measured: Measured,
-    /// When it was found, as the course counts time.
-    found: Option<(u64, Found)>,
+    last: Option<Last>,
     /// What it needs is not to be had, because of this.
     failed: Option<String>,
+}
+
+/// The last trial that is over.
+struct Last {
+    /// When, as the course counts time.
+    at_ns: u64,
+    pays: bool,
+    more: Option<More>,
 }
 
 /// What trials know of AVX cores.
@@ -62,7 +70,7 @@ impl Standing {
             with,
             without: InForce { generation, policy: without(&with.policy), ..with },
             measured: Measured::new(cpus),
-            found: None,
+            last: None,
             failed: None,
         }
     }
@@ -89,15 +97,16 @@ impl Standing {
     }
 
     pub fn known(&self, now: Instant) -> Known {
-        match (&self.failed, &self.found) {
+        match (&self.failed, &self.last) {
             (Some(error), _) => Known::Failed(error.clone()),
-            (None, Some((at_ns, found))) => {
+            (None, Some(last)) => {
                 let now_ns = ns_since(self.began, now);
                 let seconds = |from, to: u64| to.saturating_sub(from) / 1_000_000_000;
                 Known::Found(Found {
-                    ago_s: seconds(*at_ns, now_ns),
+                    pays: last.pays,
+                    more: last.more,
+                    ago_s: seconds(last.at_ns, now_ns),
                     next_in_s: seconds(now_ns, self.course.due_ns()),
-                    ..found.clone()
                 })
             }
             (None, None) if self.rests() => Known::NothingToTry,
@@ -136,7 +145,7 @@ impl Standing {
             self.measured.stop();
             let judgement = self.course.judgement();
             let more = judgement.map(|it| More::of(&it.balance, it.sure(&it.balance, LIKELY)));
-            self.found = Some((now_ns, Found { pays, more, ago_s: 0, next_in_s: 0 }));
+            self.last = Some(Last { at_ns: now_ns, pays, more });
             info!("{}", self.known(now));
         }
     }

@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::harm_run::{Plan, play};
+use super::machine::policy_of;
 use super::run::{check_report, check_writable, command_line, variants, warm_up, write_report};
 use crate::about::version;
-use crate::agent::policy;
 use crate::agent::preflight::tier;
 use crate::cmd::{print, print_json};
 use crate::sim::harm::draw::{Draw, draw};
@@ -115,7 +115,7 @@ impl Options {
         }
         let judged = variants(&names, &self.settings)?;
         for variant in &judged {
-            policy::turned(policy::standard(), &variant.settings)?;
+            policy_of(variant)?;
         }
         let baseline = baseline();
         let others = names.iter().filter(|name| !baseline.contains(&name.as_str()));

@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 
 use super::jobs;
+use super::machine::word_of;
 use super::run::typed;
 use crate::about::NAME;
 use crate::agent::preflight::{Machine, Tier, tier};
@@ -120,9 +120,8 @@ fn tier_on(plan: &Plan, model: &str) -> Vec<String> {
     if best.kind() == AVX_TIER_OBSERVE {
         return Vec::new();
     }
-    let name = tier.to_possible_value().map(|it| format!("--tier={}", it.get_name()));
     let counters = (tier == tier::Name::Counters).then(|| "--counters=licences".to_owned());
-    name.into_iter().chain(counters).collect()
+    [format!("--tier={}", word_of(&tier))].into_iter().chain(counters).collect()
 }
 
 fn judge(plan: &Plan, it: &Filed<'_>, seeds: &Seeds) -> Result<Played> {

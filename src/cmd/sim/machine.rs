@@ -9,7 +9,6 @@ use crate::agent::preflight::{self, Tier, tier};
 use crate::bpf::intf::{
     APERF_AND_MPERF, CYCLES_BY_LICENCE, NO_CLOCK_COUNTERS, avx_clock_counters, avx_policy,
 };
-use crate::bpf::trials::are_wanted;
 use crate::sim::COSTS;
 use crate::sim::CPUS_MAX;
 use crate::sim::Topology;
@@ -190,13 +189,18 @@ impl ScaledMachine {
     }
 }
 
+/// As the command line has it.
+pub fn word_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |word| word.get_name().to_owned())
+}
+
 /// How the agent tells a policy to the scheduler there.
 pub fn policy_on(model: &Model, policy: &avx_policy) -> avx_policy {
     policy::on_cpu(policy, preflight::Machine::with_cpu(model.cpuinfo).clocks().licence_drop)
 }
 
 /// The standard policy, but for what the variant sets.
-fn policy_of(variant: &Variant) -> Result<avx_policy> {
+pub fn policy_of(variant: &Variant) -> Result<avx_policy> {
     policy::turned(policy::standard(), &variant.settings)
 }
 
@@ -206,7 +210,7 @@ const TRIED_NS: u64 = 4_000_000_000;
 /// How long nothing is measured, unless somebody says so: with trials what they come to is compared.
 pub fn warm_up_ns(variants: &[Variant]) -> Result<u64> {
     for variant in variants {
-        if variant.mitigates && are_wanted(&policy_of(variant)?) {
+        if variant.is_tried(&policy_of(variant)?) {
             return Ok(TRIED_NS);
         }
     }

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use super::choice::from_file;
 use super::jobs;
-use super::machine::{Machine, headline};
+use super::machine::{Machine, headline, word_of};
 use super::run::{check_report, command_line, variants, write_report};
 use crate::about::version;
 use crate::cmd::{print, print_json};
@@ -155,11 +155,6 @@ impl Common {
         arguments.extend(force.then(|| "--force".to_owned()));
         arguments
     }
-}
-
-/// As the command line has it.
-fn word_of(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |word| word.get_name().to_owned())
 }
 
 pub fn run(command: &Command) -> Result<()> {

@@ -14,7 +14,6 @@ use super::watch::Watch;
 use crate::bpf::intf::{
     AVX_TIER_OBSERVE, FAIRNESS_OFF, avx_clocks, avx_policy, avx_policy_in_force,
 };
-use crate::bpf::trials::are_wanted;
 use crate::processors::known_clocks;
 use crate::sim::kernel::channels::Channel;
 use crate::sim::kernel::engine::Engine;
@@ -60,8 +59,7 @@ pub fn check(setup: &Setup) -> Result<()> {
 
 pub fn run(setup: &Setup, variant: &Variant, policy: &avx_policy) -> Result<Outcome> {
     let (mut engine, records) = begun(setup, variant, policy)?;
-    let is_tried = variant.mitigates && are_wanted(policy);
-    let mut tried = is_tried.then(|| Tried::new(policy, setup.seed, engine.now()));
+    let mut tried = variant.is_tried(policy).then(|| Tried::new(policy, setup.seed, engine.now()));
     run_for(&mut engine, &mut tried, setup.warm_up_ns)
         .context("warming up")
         .with_context(|| mistake(variant))?;

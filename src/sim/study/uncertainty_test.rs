@@ -2,11 +2,11 @@
 //! Whether a ratio is as uncertain as it is said to be, of many runs.
 
 use super::comparison::measure_by_first;
-use super::experiment::{WARM_UP_NS, run};
+use super::experiment::WARM_UP_NS;
 use super::outcome::Outcome;
 use super::setup::Setup;
+use super::unfairness_test::run_variant;
 use super::variant::Variant;
-use crate::agent::policy;
 use crate::bpf::intf::{AVX_TIER_TRAP, NO_CLOCK_COUNTERS};
 use crate::sim::kernel::engine::COSTS;
 use crate::sim::machine::Topology;
@@ -28,11 +28,7 @@ fn outcomes(seed: u64) -> Vec<Outcome> {
         seconds: 1,
         seed,
     };
-    let standard = policy::on_cpu(&policy::standard(), 256);
-    let outcome = |name| {
-        let variant = Variant::named(name).unwrap();
-        run(&setup, &variant, &policy::turned(standard, &variant.settings).unwrap()).unwrap()
-    };
+    let outcome = |name| run_variant(&setup, &Variant::named(name).unwrap()).unwrap();
     let mut outcomes = ["off", "alone", "untried"].map(outcome).to_vec();
     measure_by_first(&mut outcomes);
     outcomes

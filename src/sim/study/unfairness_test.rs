@@ -42,7 +42,7 @@ fn outcome(setup: &Setup, has_avx512: bool, settings: &[&str]) -> Outcome {
     run_variant(setup, &Variant { has_avx512, ..Variant::with(&settings) }).unwrap()
 }
 
-fn run_variant(setup: &Setup, variant: &Variant) -> Result<Outcome> {
+pub fn run_variant(setup: &Setup, variant: &Variant) -> Result<Outcome> {
     let standard = policy::on_cpu(&policy::standard(), 256);
     run(setup, variant, &policy::turned(standard, &variant.settings)?)
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How a machine is run: with AVX-512 or without, and under which policy.
 
+use crate::bpf::intf::avx_policy;
+use crate::bpf::trials::are_wanted;
 use crate::sim::kernel::Class;
 use crate::sim::machine::Topology;
 
@@ -81,6 +83,11 @@ impl Variant {
 
     pub fn named(name: &str) -> Option<Variant> {
         Self::all().into_iter().find(|variant| variant.name == name)
+    }
+
+    /// Whether trials decide on AVX cores under this policy, which is its own.
+    pub fn is_tried(&self, policy: &avx_policy) -> bool {
+        self.mitigates && are_wanted(policy)
     }
 
     /// What it is there.

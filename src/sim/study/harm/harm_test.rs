@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use super::draw::{Draw, draw};
 use super::judge::{Judged, Measure, Runs, Verdict, members};
 use super::text::weight;
-use crate::agent::policy;
 use crate::bpf::intf::{AVX_TIER_TRAP, NO_CLOCK_COUNTERS};
 use crate::sim::kernel::engine::COSTS;
 use crate::sim::machine::Topology;
 use crate::sim::machine::model::{Kind, Model};
-use crate::sim::study::experiment::{WARM_UP_NS, run};
+use crate::sim::study::experiment::WARM_UP_NS;
 use crate::sim::study::outcome::Outcome;
 use crate::sim::study::setup::Setup;
+use crate::sim::study::unfairness_test::run_variant;
 use crate::sim::study::variant::Variant;
 use crate::sim::workload::{Arrivals, Group, Per, What, Workload, file};
 
@@ -190,10 +190,7 @@ fn outcomes(seed: u64) -> Vec<Outcome> {
     let one_core =
         ["trials=off", "sizing=static", "avx-cpus=1", "return=timeout", "only-where-it-pays=off"];
     let one_core = Variant::with(&one_core.map(str::to_owned));
-    let of = |variant: &Variant| {
-        let standard = policy::on_cpu(&policy::standard(), 256);
-        run(&setup, variant, &policy::turned(standard, &variant.settings).unwrap()).unwrap()
-    };
+    let of = |variant: &Variant| run_variant(&setup, variant).unwrap();
     vec![of(&Variant::named("alone").unwrap()), of(&one_core)]
 }
 

@@ -82,20 +82,19 @@ impl Tally {
     pub fn of(policy: &str, cases: &[Case]) -> Self {
         let all = cases.iter().flat_map(|it| &it.judged).filter(|it| it.policy == policy);
         let all: Vec<&Judged> = all.filter(|it| it.gain.is_some()).collect();
-        let gains = |verdicts: &[Verdict]| -> Vec<f64> {
-            let counted = all.iter().filter(|it| verdicts.contains(&it.verdict));
-            counted.filter_map(|it| it.gain).collect()
+        let gains = |verdict: Verdict| -> Vec<f64> {
+            all.iter().filter(|it| it.verdict == verdict).filter_map(|it| it.gain).collect()
         };
-        let harmed = gains(&[Verdict::Harmed]);
+        let harmed = gains(Verdict::Harmed);
         let below = |most: f64| harmed.iter().filter(|gain| **gain < most).count();
-        let (had_more, pile_up) = (gains(&[Verdict::HadMore]), gains(&[Verdict::PilesUp]));
-        let counted = gains(&[Verdict::Fine, Verdict::Harmed]);
+        let (had_more, pile_up) = (gains(Verdict::HadMore), gains(Verdict::PilesUp));
         let of_cases: Vec<Vec<f64>> = cases.iter().map(|it| counted_in(it, policy)).collect();
         let of_each = |of: fn(&[f64]) -> f64| -> Vec<f64> {
             of_cases.iter().filter(|it| !it.is_empty()).map(|it| of(it)).collect()
         };
         let least = of_each(|gains| gains.iter().copied().fold(f64::INFINITY, f64::min));
         let balance = of_each(geometric_mean);
+        let counted = of_cases.concat();
         let wholes = || cases.iter().flat_map(|it| &it.wholes).filter(|it| it.policy == policy);
         let errors: Vec<f64> = wholes().filter_map(|it| it.share_error).collect();
         Self {
