@@ -25,8 +25,6 @@ pub struct Explanation {
     pub scalar_between_phases_s: f64,
     /// For how long it is kept where it is, since to move it is not worth it.
     pub kept_for_s: f64,
-    /// For how much longer its program is left alone, since AVX cores do not pay for it.
-    pub left_alone_for_s: f64,
     /// What trials know of AVX cores, if the policy leaves it to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trials: Option<Known>,
@@ -34,16 +32,9 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// At so many nanoseconds of the scheduler's clock.
-    pub fn new(thread: i32, task: &task_ctx, process: Option<&avx_process>, now: u64) -> Self {
-        let alone_until = process.map_or(0, |it| it.worth.alone_until);
-        let left_alone_for_s = seconds(alone_until.saturating_sub(now));
-        let served = match (process.is_some_and(|it| it.exempt), left_alone_for_s > 0.0) {
-            (true, _) => Served::NotMeant,
-            (false, true) => Served::NotWorthIt,
-            (false, false) => Served::Meant,
-        };
-        let (class, why, until) = verdict(task, served);
+    pub fn new(thread: i32, task: &task_ctx, process: Option<&avx_process>) -> Self {
+        let is_exempt = process.is_some_and(|it| it.exempt);
+        let (class, why, until) = verdict(task, is_exempt);
         Self {
             thread,
             class: class.to_owned(),
@@ -53,22 +44,14 @@ impl Explanation {
             generation: number_of(task.generation),
             scalar_between_phases_s: seconds(task.phase.scalar),
             kept_for_s: seconds(task.phase.keep),
-            left_alone_for_s,
             trials: None,
             book: Book::new(&task.book),
         }
     }
 }
 
-/// What AVX cores are to its program.
-#[derive(Clone, Copy, PartialEq)]
-enum Served {
-    Meant,
-    NotMeant,
-    NotWorthIt,
-}
-
-fn verdict(task: &task_ctx, served: Served) -> (&'static str, String, &'static str) {
+/// Of a thread whose program may be exempt from all that is done for AVX work.
+fn verdict(task: &task_ctx, is_exempt: bool) -> (&'static str, String, &'static str) {
     let name = |names: &[&'static str], n: u32| names.get(n as usize).copied().unwrap_or("unknown");
     match task.habit.class {
         CLASS_DEFAULT => (
@@ -76,12 +59,7 @@ fn verdict(task: &task_ctx, served: Served) -> (&'static str, String, &'static s
             "it was never seen with wide vectors".to_owned(),
             "until it uses 512-bit instructions, or says so",
         ),
-        CLASS_SCALAR if served == Served::NotWorthIt => (
-            "scalar",
-            "it was seen with wide vectors, and AVX cores do not pay for its program".to_owned(),
-            "until they are tried for it again, or it says that it does AVX work",
-        ),
-        CLASS_SCALAR if served == Served::NotMeant || task.phase.ended == 0 => (
+        CLASS_SCALAR if is_exempt || task.phase.ended == 0 => (
             "scalar",
             "it was seen with wide vectors, and AVX cores are not for it".to_owned(),
             "until they are, or it says that it does AVX work",
@@ -119,13 +97,6 @@ impl fmt::Display for Explanation {
              kept for {:.6} s",
             self.book.avx_s, self.book.scalar_s, self.scalar_between_phases_s, self.kept_for_s
         )?;
-        if self.left_alone_for_s > 0.0 {
-            writeln!(
-                out,
-                "its program is left alone for another {:.3} s, since AVX cores do not pay for it",
-                self.left_alone_for_s
-            )?;
-        }
         if let Some(known) = &self.trials {
             writeln!(out, "{known}")?;
         }
@@ -160,7 +131,7 @@ mod tests {
     use crate::bpf::intf;
 
     fn explain(task: &task_ctx) -> Explanation {
-        Explanation::new(7, task, None, 0)
+        Explanation::new(7, task, None)
     }
 
     #[test]
@@ -192,20 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_left_alone_is_called_so() {
+    fn a_program_that_is_exempt_has_no_next_phase() {
         let mut it = task_ctx::default();
-        let mut program = avx_process::default();
         it.habit.class = CLASS_SCALAR;
         it.phase.ended = 1;
-        program.worth.alone_until = 5_000_000_000;
-        let told = |it: &task_ctx, program: &avx_process, now| {
-            Explanation::new(7, it, Some(program), now).to_string()
+        let told = |exempt| {
+            let program = avx_process { exempt, ..avx_process::default() };
+            Explanation::new(7, &it, Some(&program)).why
         };
-        let text = told(&it, &program, 2_000_000_000);
-        assert!(text.contains("AVX cores do not pay for its program, until they are tried"));
-        assert!(text.contains("\nits program is left alone for another 3.000 s, since"), "{text}");
-        assert!(!told(&it, &program, 5_000_000_000).contains("pay"));
-        program.exempt = true;
-        assert!(told(&it, &program, 5_000_000_000).contains("AVX cores are not for it, until"));
+        assert!(told(true).contains("AVX cores are not for it"));
+        assert!(told(false).starts_with("its last phase ended"));
     }
 }

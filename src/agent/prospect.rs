@@ -16,9 +16,13 @@ use serde::{Deserialize, Serialize};
 use super::policy::named::DEFAULT;
 use super::stats::Metrics;
 use crate::bpf::intf::{self, avx_policy, avx_tier};
+use crate::trials::SHARE_OF_THE_OTHER;
 
 /// No piece of AVX work is shorter: it takes a processor that long to lower its clock.
 const SHORTEST_PIECE_NS: f64 = 10_000.0;
+
+/// What a move costs a task, cold caches and all.
+const MOVE_NS: f64 = 10_000.0;
 
 /// Of fewer looks nothing can be said.
 const LOOKS_LEAST: u64 = 1000;
@@ -57,7 +61,6 @@ impl Circumstances {
         let policy = avx_policy {
             licence_hold_ns: in_force.licence_hold_ns,
             licence_drop: in_force.licence_drop,
-            move_cost_ns: in_force.move_cost_ns,
             ..super::policy::standard()
         };
         Self { tier, policy, granule }
@@ -92,12 +95,13 @@ fn worth_of(seen: &Metrics, at: &Circumstances) -> Worth {
         beside: of_all(seen.looks_beside),
         hold_s: policy.licence_hold_ns as f64 / 1e9,
         drop: policy.licence_drop as f64 / whole,
-        moves_s: 2.0 * policy.move_cost_ns as f64 / 1e9,
+        moves_s: 2.0 * MOVE_NS / 1e9,
     };
     // Where all CPUs would be AVX cores nothing is kept apart.
     let keeps_apart = avx_cores < seen.nr_cpus;
     let (least, most) = if keeps_apart { pieces.bounds() } else { (0.0, 0.0) };
-    let least = if policy.only_where_it_pays == 1 { -noticed(-least, busy_cpus) } else { least };
+    let is_tried = policy.trials == u64::from(intf::TRIALS_ON);
+    let least = if is_tried { least * SHARE_OF_THE_OTHER } else { least };
     Worth {
         avx_cores,
         cpus: seen.nr_cpus,
@@ -138,14 +142,6 @@ impl Pieces {
         let ends = [0.0, self.gain(self.most), self.gain(self.most.min(all_low))];
         (ends.into_iter().fold(0.0, f64::min), ends.into_iter().fold(0.0, f64::max))
     }
-}
-
-/// How much of a loss remains where programs for which AVX cores do not pay are left alone: what is
-/// not worth a decision, or what it takes to try them again now and then.
-fn noticed(loss: f64, busy_cpus: f64) -> f64 {
-    let unnoticed = f64::from(intf::AVX_WORTH_LEAST) / f64::from(intf::AVX_WHOLE);
-    let of_a_cpu = unnoticed / busy_cpus.max(unnoticed);
-    loss.min(of_a_cpu.max(loss / f64::from(intf::AVX_WORTH_PAUSE_WINDOWS)))
 }
 
 impl Prospect {
@@ -282,14 +278,13 @@ mod tests {
         }
     }
 
-    /// Moves cost twice what the shortest pieces are worth, but that is noticed after a second,
-    /// and tried again for one in 64.
+    /// Moves cost twice what the shortest pieces are worth, of which what trials take remains.
     #[test]
-    fn what_does_not_pay_is_left_alone() {
+    fn what_does_not_pay_is_tried_only() {
         let free = avx_policy { licence_drop: 0, ..standard() };
         let kept = Circumstances::new(intf::AVX_TIER_TRAP, &free, 1);
         assert_eq!(worth(&seen(319, 600), &kept).least_gain_percent, -1);
-        let policy = avx_policy { only_where_it_pays: 0, ..kept.policy };
+        let policy = avx_policy { trials: intf::TRIALS_OFF.into(), ..kept.policy };
         let paid = Circumstances { policy, ..kept };
         assert_eq!(worth(&seen(319, 600), &paid).least_gain_percent, -64);
     }
@@ -306,7 +301,6 @@ mod tests {
             nr_cpus in 0..9000u64,
             hold_ns in 0..10_000_000u64,
             drop in 0..=1024u64,
-            cost in 0..1_000_000u64,
             granule in 0..4u64,
         ) {
             let part = |of: f64| (looks as f64 * of) as u64;
@@ -322,7 +316,6 @@ mod tests {
             let policy = avx_policy {
                 licence_hold_ns: hold_ns,
                 licence_drop: drop,
-                move_cost_ns: cost,
                 ..standard()
             };
             let at = Circumstances::new(intf::AVX_TIER_TRAP, &policy, granule);

@@ -49,8 +49,7 @@ static bool belongs_elsewhere(struct task_struct *p, s32 cpu, const struct cpu_c
  * with AVX work, or to which the last task went from here, since that is found at once,
  * unless @p would share a core there and need not; or else any.
  */
-static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum avx_role role,
-		      u64 now)
+static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum avx_role role)
 {
 	s32 cpu = cctx->sent_to;
 	struct cpu_ctx *there = lookup_cpu(cpu);
@@ -64,7 +63,6 @@ static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum av
 			return -ENOENT;
 	}
 	there->coming = (u64)p;
-	there->sent_at = now;
 	there->avx_is_coming = cctx->runs_avx;
 	return cpu;
 }
@@ -85,7 +83,6 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	bool is_avx = cctx->runs_avx;
 	s32 idle;
-	u64 now;
 
 	if (!runs_other_kind(cctx))
 		return false;
@@ -96,14 +93,14 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 	}
 	if (!is_avx && keeps_core(p, cpu))
 		return false;
-	now = end_of_turn(p, cctx);
-	idle = claim_idle(p, cctx, is_avx ? ROLE_AVX : ROLE_SCALAR, now);
+	idle = claim_idle(p, cctx, is_avx ? ROLE_AVX : ROLE_SCALAR);
 	if (idle < 0 && !(is_avx && may_use_avx_core(p)))
 		return false;
 
 	leave_for(idle, p, cctx);
 	if (is_avx)
-		runs_as(NULL, NULL, cctx, false, now);
+		/* If it ran as one here, the tick that found it has just accounted for it. */
+		runs_as(NULL, NULL, cctx, false, cctx->accounted);
 	if (cctx->runs_avx2)
 		end_avx2(cctx);
 	tell_sent(p, is_avx ? ROLE_AVX : ROLE_SCALAR, idle);

@@ -133,7 +133,6 @@ static u32 look_at_demand(const struct avx_policy *policy)
 	demand.wait_ns = since(seen.wait_ns, sum.wait_ns);
 	demand.nr_waits = since(seen.nr_waits, sum.nr_waits);
 	seen = sum;
-	others_share = moving_average(others_share, share_of_others(&demand), AVX_WHOLE / 8);
 	weigh_all(&demand);
 	count_what_is_in_use(&demand, now);
 	return size_avx_set(&sizing, policy, &demand);

@@ -304,11 +304,6 @@ struct avx_policy {
 	u64 licence_drop;
 	/* What becomes of those whose clock is low because of others: enum avx_fairness */
 	u64 fairness;
-	/* What a move costs a task, cold caches and all: 0 to 1 ms (ns) */
-	u64 move_cost_ns;
-	/* Whether programs for which AVX cores cost more than they earn are left
-	 * alone: 0 or 1 */
-	u64 only_where_it_pays;
 	/* Whether the agent tries if they pay, and has none where they do not: enum avx_trials */
 	u64 trials;
 
@@ -360,7 +355,7 @@ enum avx_boundary {
 	BOUNDARY_UNUSED,  /* ... and used none at that moment, where more is not known */
 	BOUNDARY_TICK,	  /* time passed */
 	BOUNDARY_HINT,	  /* it said so */
-	BOUNDARY_ALONE,	  /* AVX cores do not pay for its program, or are not for it */
+	BOUNDARY_ALONE,	  /* AVX cores are not for its program */
 	NR_BOUNDARIES,
 };
 
@@ -381,8 +376,6 @@ enum avx_event_kind {
 	EVENT_FAULT, /* by something that needs no AVX core */
 	EVENT_SENT,  /* a task that has done AVX work goes to a CPU of another role */
 	EVENT_ROLE,  /* a CPU has another role */
-	EVENT_ALONE, /* a process is left alone, */
-	EVENT_TRIED, /* ... or no longer */
 	NR_EVENT_KINDS,
 };
 
@@ -395,32 +388,14 @@ struct avx_event {
 	/* Of EVENT_BEGAN enum avx_cause, of EVENT_ENDED enum avx_boundary, of EVENT_FAULT
 	 * enum avx_verdict, of EVENT_SENT enum avx_role, of EVENT_ROLE enum avx_role_cause */
 	u32 why;
-	/* Of EVENT_ENDED how long the task ran in it (ns), of EVENT_ALONE for how long (ns),
-	 * of EVENT_SENT the idle CPU to which it goes, or negative for a queue, of EVENT_ROLE
-	 * enum avx_role */
+	/* Of EVENT_ENDED how long the task ran in it (ns), of EVENT_SENT the idle CPU to which
+	 * it goes, or negative for a queue, of EVENT_ROLE enum avx_role */
 	s64 detail;
 	u32 cpu; /* where */
 	s32 thread;
 	s32 process;
 	u32 missed; /* events before this one that found no room */
 	struct avx_name comm;
-};
-
-/*
- * What is lost to AVX cores has to be so much of one CPU to be worth a decision (1/1024);
- * and for how many times as long as it is tried a process is left alone, at most.
- */
-#define AVX_WORTH_LEAST 4
-#define AVX_WORTH_PAUSE_WINDOWS 64
-
-/* What AVX cores earn for a process, and what they cost it. */
-struct avx_worth {
-	u64 window_at;	 /* since when the two are summed up, */
-	u64 before_ns;	 /* ... and of how much time before this they tell yet */
-	u64 earned_ns;	 /* time that would have been lost at a low clock */
-	u64 spent_ns;	 /* time that is lost to moves and waits */
-	u64 alone_until; /* up to when the process is left alone */
-	u64 pause_ns;	 /* for how long it was the last time */
 };
 
 /* What is known of a process; all zero at exec. */
@@ -430,7 +405,6 @@ struct avx_process {
 	bool exempt;	/* nothing is hidden from it, whatever it does */
 	u64 judged_by;	/* the generation of the policy that says so, or not */
 	u64 grace_end;	/* nothing is hidden before */
-	struct avx_worth worth;
 };
 
 /* What a task is used to do; all zero for a new one. */
@@ -530,10 +504,6 @@ struct task_ctx {
 	u32 boundary;		  /* ... and ended, enum avx_boundary */
 	u64 generation;		  /* of the policy by which it did */
 	u32 came_from;		  /* the CPU where it faulted the last time */
-	u64 ended_at;		  /* when its last phase ended, on the wall */
-	u64 slept_at;		  /* since when it sleeps as an AVX task, or 0 */
-	u64 waited_ns;		  /* beside idle CPUs, and its process was not told yet, */
-	u64 spared_ns;		  /* ... nor of this time, for which others had high clocks */
 	u32 evidence;		  /* of the tier counters, at the last look, enum avx_evidence */
 	u64 booked_at;		  /* up to which running time its time is in the book, */
 	u64 watched_at;		  /* ... and up to which its clock was watched */
@@ -560,7 +530,6 @@ struct avx_cpu_stats {
 	u64 scalar_ns;	    /* ... and tasks between such phases, as far as is told */
 	u64 lowered_ns;	    /* time at a low clock as a scalar CPU, as far as can be told */
 	u64 lowered_avx_ns; /* ... and as an AVX core */
-	u64 alone_low_ns;   /* of the former, by programs for which AVX cores do not pay */
 	u64 avx_waits;	    /* AVX tasks that began to run, */
 	u64 avx_wait_ns;    /* ... having waited for AVX cores for so long in all */
 	u64 queued_avx;	    /* tasks queued for AVX cores */
@@ -570,7 +539,6 @@ struct avx_cpu_stats {
 	u64 samples;	    /* times that wide vectors were seen in use */
 	u64 hints;	    /* times that a thread said that its work is another kind */
 	u64 phases;	    /* ends of a task's time as an AVX task */
-	u64 left_alone;	    /* wide work of programs for which AVX cores do not pay */
 	u64 looks;	    /* ticks that looked at the task that ran, */
 	u64 looks_wide;	    /* ... and found it at AVX work, */
 	u64 looks_beside;   /* ... or at other work, on a CPU that did AVX work lately */

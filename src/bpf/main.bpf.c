@@ -307,8 +307,6 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
 		saw_wide_vectors(p, tctx, &at);
 	if (!learns_afterwards())
 		ends_phase(p, tctx, BOUNDARY_SWITCH, &at);
-	if (!is_runnable && tctx->habit.class == CLASS_AVX)
-		tctx->slept_at = at.now;
 	runs_as(p, tctx, cctx, false, at.now);
 }
 
@@ -436,35 +434,6 @@ static __always_inline void settle_in(struct task_struct *p, const struct task_c
 }
 
 /*
- * An AVX task waited for an AVX core while scalar CPUs that it may use idled, or ran other work at
- * their full clock.
- */
-static void account_wait(struct task_struct *p, struct task_ctx *tctx, u64 wait_ns)
-{
-	const struct avx_policy *policy;
-
-	stat_add(avx_wait_ns, wait_ns);
-	if (has_idle_in(p, ROLE_SCALAR)) {
-		tctx->waited_ns += wait_ns;
-		return;
-	}
-	policy = current_policy();
-	if (policy && nr_avx_cpus < nr_online_cpus)
-		tctx->spared_ns += at_most(wait_ns, policy->licence_hold_ns);
-}
-
-/* An AVX task that is still one goes on after it slept. */
-static void account_sleep(struct task_ctx *tctx, u64 now)
-{
-	const struct avx_policy *policy = current_policy();
-	u64 slept_ns = since(tctx->slept_at, now);
-
-	tctx->slept_at = 0;
-	if (policy)
-		tctx->spared_ns += spared_asleep(policy, slept_ns, others_share, cpus_per_core);
-}
-
-/*
  * What the CPU is to this task, and what it may see there. Without AVX cores the next
  * tick is early enough for the latter.
  */
@@ -487,13 +456,11 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as, u
 	if (!tctx)
 		return;
 	is_avx = tctx->habit.class == CLASS_AVX;
-	if (is_avx && tctx->slept_at)
-		account_sleep(tctx, at.now);
 	if (is_avx && waited_as) {
 		count_wait(tctx, at.now);
 		/* Elsewhere more AVX cores would have been of no use to it. */
 		if (is_avx_queue(queue_of_tag(waited_as)) && !has_no_choice(p))
-			account_wait(p, tctx, since(tctx->queued_at, at.now));
+			stat_add(avx_wait_ns, since(tctx->queued_at, at.now));
 	}
 	if (is_avx && cctx->role == ROLE_SCALAR)
 		stat_add(in_place, 1);
@@ -533,13 +500,11 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		return;
 	if (cctx->runs_avx2)
 		end_avx2(cctx);
-	cctx->on_its_way = 0;
 	if (!was_sent || !nr_avx_cpus) {
 		arrive(p, cctx, waited_as, now);
 		return;
 	}
 	/* It comes as it was there. */
-	cctx->on_its_way = since(cctx->sent_at, now);
 	settle_in(p, NULL, cctx, cctx->avx_is_coming, now);
 }
 

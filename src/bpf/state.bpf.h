@@ -128,11 +128,8 @@ struct cpu_ctx {
 	u32 retries;
 	/* Who is to be queued elsewhere since this CPU is released, if it may move. */
 	u64 released;
-	/* Who was sent here from elsewhere, and when; and for how long it was on its way,
-	 * until its process is told. */
+	/* Who was sent here from elsewhere, and whether as an AVX task. */
 	u64 coming;
-	u64 sent_at;
-	u64 on_its_way;
 	bool avx_is_coming;
 	u32 role; /* enum avx_role */
 	/* Its cache, those whose queues a switch and a tick looked at last besides, and those
@@ -258,8 +255,6 @@ u64 avx_slice_ns = AVX_SLICE_MAX_NS;
 u64 lend_idle_cores;
 /* Whether somebody may need an AVX core while there are none. */
 bool wants_avx_cores;
-/* Of the time of all CPUs, what other than AVX work took lately (1/1024). */
-u64 others_share;
 
 /* This CPU runs AVX work up to now, or from now on. */
 static void account_avx(struct cpu_ctx *cctx, u64 now)
@@ -313,17 +308,6 @@ static struct avx_moment moment_of_tick(const struct task_struct *p, struct cpu_
 	if (cctx->started_at)
 		cctx->started_at = at.now - since(cctx->ran_before, at.ran);
 	return at;
-}
-
-/*
- * When the turn of @p here was over, up to which the kernel has just accounted for it: to within
- * what interrupts took since the last tick. Migrations are to be cheap, and no clock is read.
- */
-static u64 end_of_turn(const struct task_struct *p, const struct cpu_ctx *cctx)
-{
-	if (!cctx->started_at)
-		return scx_bpf_now();
-	return cctx->started_at + since(cctx->ran_before, p->se.sum_exec_runtime);
 }
 
 static bool is_avx_cpu(s32 cpu)

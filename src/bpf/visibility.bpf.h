@@ -178,7 +178,6 @@ static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct
 	if (!becomes_scalar(&tctx->habit))
 		return;
 	book_end(tctx, boundary, generation_of(policy), at->ran);
-	tctx->ended_at = at->now;
 	phase_ends(&tctx->phase, at->ran);
 	stat_add(phases, 1);
 	tell(p, EVENT_ENDED, boundary, since(tctx->phase.began, at->ran));
@@ -201,65 +200,26 @@ static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_bo
 	return true;
 }
 
-/* What the process of a task paid for AVX cores, and whether it is to use them. */
-static bool pays(struct task_struct *p, struct task_ctx *tctx, struct avx_process *process,
-		 const struct avx_policy *policy, const struct avx_moment *at)
-{
-	enum avx_judgement judgement;
-
-	weigh_wait(&process->worth, policy, tctx->waited_ns, tctx->spared_ns);
-	tctx->waited_ns = 0;
-	tctx->spared_ns = 0;
-	judgement = judge_worth(&process->worth, policy, at->now);
-	if (judgement == JUDGED_TOO_DEAR)
-		tell(p, EVENT_ALONE, 0, process->worth.pause_ns);
-	else if (judgement == JUDGED_ANEW && serves_all(policy))
-		tell(p, EVENT_TRIED, 0, 0);
-	return serves_all(policy) && !is_left_alone(&process->worth, at->now);
-}
-
-/* An AVX task goes on, or not as one if its process is not to use AVX cores. */
+/* An AVX task goes on, or not as one if AVX cores are no longer for its program. */
 __noinline int reconsider(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull,
 			  const struct avx_moment *at __arg_nonnull)
 {
 	const struct avx_policy *policy = current_policy();
-	struct avx_process *process = lookup_process(p);
 
-	if (process && policy && !tctx->hinted && !pays(p, tctx, process, policy, at))
+	if (policy && !tctx->hinted && !serves_all(policy))
 		end_phase(p, tctx, policy, BOUNDARY_ALONE, at);
 	return 0;
 }
 
-/* Wide work was seen: whether it makes an AVX task of @p, since that pays. */
-static bool is_worth_a_phase(struct task_struct *p, struct task_ctx *tctx,
-			     struct avx_process *process, const struct avx_policy *policy,
-			     const struct avx_moment *at)
-{
-	bool moves = !is_avx_cpu(scx_bpf_task_cpu(p)) && may_use_avx_core(p);
-
-	if (tctx->ended_at)
-		weigh_phase(&process->worth, policy, since(tctx->ended_at, at->now), moves);
-	if (pays(p, tctx, process, policy, at))
-		return true;
-	tctx->ended_at = at->now;
-	becomes_scalar(&tctx->habit);
-	if (serves_all(policy))
-		stat_add(left_alone, 1);
-	return false;
-}
-
 /* A task without an AVX core is seen with wide vectors again: it had them all the time. */
-static void account_alone(const struct avx_policy *policy, u64 ran)
+static void account_alone(u64 ran)
 {
 	u64 lowered = at_most(ran, AVX_SLICE_MAX_NS);
 
-	if (is_avx_cpu(bpf_get_smp_processor_id())) {
+	if (is_avx_cpu(bpf_get_smp_processor_id()))
 		stat_add(lowered_avx_ns, lowered);
-		return;
-	}
-	stat_add(lowered_ns, lowered);
-	if (serves_all(policy))
-		stat_add(alone_low_ns, lowered);
+	else
+		stat_add(lowered_ns, lowered);
 }
 
 /* Whether @p, if it is running here, has something in the upper halves of zmm0-15. */
@@ -284,11 +244,12 @@ __noinline int saw_wide_vectors(struct task_struct *p __arg_trusted,
 	wide_vectors_seen(process, &tctx->habit, at->ran);
 	if (was_avx) {
 		phase_goes_on(&tctx->phase, at->ran);
-	} else if (is_worth_a_phase(p, tctx, process, policy, at)) {
+	} else if (serves_all(policy)) {
 		tctx->came_from = scx_bpf_task_cpu(p);
 		begin_phase(p, tctx, policy, CAUSE_SAMPLE, at);
 	} else {
-		account_alone(policy, since(last_seen, at->ran));
+		becomes_scalar(&tctx->habit);
+		account_alone(since(last_seen, at->ran));
 	}
 	stat_add(samples, 1);
 	return 0;
@@ -378,13 +339,6 @@ static void end_quiet(struct task_struct *p, struct task_ctx *tctx)
 	watch_syscalls(p, false);
 }
 
-/* The task that runs here was sent to a CPU that idled, and had to wake up. */
-static __always_inline void account_way(struct task_ctx *tctx, struct cpu_ctx *cctx)
-{
-	tctx->waited_ns += cctx->on_its_way;
-	cctx->on_its_way = 0;
-}
-
 /*
  * A task used what is hidden from it. Nothing is hidden from it any more; if it
  * is to run elsewhere first, this returns true and the kernel sees to it.
@@ -403,7 +357,6 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	if (!cctx || !tctx || !process || !policy)
 		return 0;
 
-	account_way(tctx, cctx);
 	verdict = verdict_at(tctx, regs->ip, trapnr);
 	at = moment_of(p, cctx);
 	tctx->hidden = false;
@@ -421,7 +374,9 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	if (verdict == VERDICT_LIGHT)
 		note_light_fault(p, tctx->book.faults[VERDICT_LIGHT], regs->ip);
 
-	if (tctx->habit.class != CLASS_AVX || !is_worth_a_phase(p, tctx, process, policy, &at)) {
+	if (tctx->habit.class == CLASS_AVX && !serves_all(policy))
+		becomes_scalar(&tctx->habit);
+	if (tctx->habit.class != CLASS_AVX) {
 		tell(p, EVENT_FAULT, verdict, 0);
 		return 0;
 	}
@@ -460,7 +415,6 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 	at = moment_of(p, cctx);
 	if (!ends_phase(p, tctx, BOUNDARY_SYSCALL, &at))
 		return 0;
-	account_way(tctx, cctx);
 	runs_as(p, tctx, cctx, false, at.now);
 	hide_or_show(p, tctx, &at);
 	if (cctx->role != ROLE_AVX)
@@ -495,7 +449,6 @@ static void begin_program(struct task_struct *p, struct task_ctx *tctx, struct a
 	watch_syscalls(p, false);
 	tctx->hinted = false;
 	tctx->quiet_until = 0;
-	tctx->ended_at = 0;
 	tctx->evidence = EVIDENCE_OPEN;
 }
 

@@ -18,6 +18,12 @@ const BEGINS_AFTER_NS: u64 = 200_000_000;
 const AGAIN_MIN_NS: u64 = 10_000_000_000;
 const AGAIN_MAX_NS: u64 = 600_000_000_000;
 
+/// Of all time, what the side that was not decided for is in force in the end: half of each trial.
+pub const SHARE_OF_THE_OTHER: f64 = {
+    let half_ns = PAIRS_MAX as u64 * WINDOW_NS;
+    half_ns as f64 / (2 * half_ns + AGAIN_MAX_NS) as f64
+};
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     New,

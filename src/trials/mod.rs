@@ -22,6 +22,6 @@ mod windows;
 mod trials_test;
 
 pub use comparison::Comparison;
-pub use course::Course;
+pub use course::{Course, SHARE_OF_THE_OTHER};
 pub use judge::{Gain, Judgement, Sum, Sums};
 pub use windows::{Side, Subject};

@@ -34,7 +34,7 @@ pub fn switch_ratio() -> Result<f64> {
 /// What a switch takes more if who runs at a low clock is compensated, with work on the sibling
 /// that lowers it, and AVX cores.
 pub fn compensation_with_avx_cores() -> Result<f64> {
-    compensation("--policy static --set avx-cpus=1 --set only-where-it-pays=off")
+    compensation("--policy static --set avx-cpus=1")
 }
 
 /// The same where nobody is moved.

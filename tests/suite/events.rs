@@ -50,8 +50,7 @@ fn they_are_what_the_program_did_and_the_kernel_saw() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .command(&script(&format!(
             "moves() {{ sed -n 's/^se.nr_migrations *: *//p' /proc/$phases/task/$thread/sched; }}
-             start_scheduler --policy static --set avx-cpus=1 --set return=syscall \\
-                 --set only-where-it-pays=off
+             start_scheduler --policy static --set avx-cpus=1 --set return=syscall
              phases 1 1000000 {SCALAR_ITERATIONS} {WIDE_ITERATIONS} & phases=$!
              sleep 0.3
              thread=$(ls /proc/$phases/task | sort -n | tail -n 1)

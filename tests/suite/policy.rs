@@ -101,7 +101,7 @@ fn is_used_undone_tried_out_and_confirmed_while_the_scheduler_runs() -> Result<(
     ensure_eq!(outcome.commands[0].status, 0, "{told}\n{said}");
     for line in [
         "avx-cpus: 2 -> 3\nwindow: 50ms -> 20ms\n",
-        "return: adaptive -> syscall\nonly-where-it-pays: on -> off\ntrials: on -> off\n",
+        "return: adaptive -> syscall\ntrials: on -> off\n",
         "policy 7 is in force: adaptive\n# on trial: the one before comes back in ",
         "policy 9: custom\non trial: the policy before comes back in ",
         "status=0\n",

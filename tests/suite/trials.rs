@@ -22,8 +22,7 @@ fn where_trials_find_that_they_do_not_pay_there_are_no_avx_cores() -> Result<()>
     let outcome = scheduler_guest(Qemu::cpus(4), Flavour::Stock)?
         .program(&program::compile(&in_repository("tests/guest/avx/hinted_loop.c"))?)
         .command(&script(
-            "start_scheduler --force --set sizing=static --set avx-cpus=1 \
-                 --set only-where-it-pays=off
+            "start_scheduler --force --set sizing=static --set avx-cpus=1
              hinted_loop & first=$!
              hinted_loop & second=$!
              awk 'BEGIN { while (1); }' & spin=$!
@@ -72,7 +71,7 @@ fn a_trial_tells_who_gets_less_done_and_changes_nothing() -> Result<()> {
              awk 'BEGIN { while (1); }' & spin=$!
              is_tried() { scx_avxspec status | grep -q 'by turns with policy 2 (custom)'; }
              ran() { echo $(($(cpu_ns $first) + $(cpu_ns $second))); }
-             printf \"base = 'static'\\navx-cpus = 1\\nonly-where-it-pays = false\\n\" >/tmp/one.toml
+             printf \"base = 'static'\\navx-cpus = 1\\n\" >/tmp/one.toml
              scx_avxspec policy trial /tmp/one.toml --for 10s >/tmp/report & trial=$!
              wait_until 10 is_tried || fail status says nothing of it
              now; begun=$now before=$(ran)

@@ -57,14 +57,6 @@ fn each_kind_is_a_line_with_its_reason() {
             parsed(intf::EVENT_ROLE, intf::ROLE_FIRST_NEED, intf::ROLE_AVX.into()),
             "CPU 3 became an AVX core: first need",
         ),
-        (
-            parsed(intf::EVENT_ALONE, 0, 4_000_000_000),
-            "CPU 3 phases[12] is left alone for 4s: AVX cores do not pay",
-        ),
-        (
-            parsed(intf::EVENT_TRIED, 0, 0),
-            "CPU 3 phases[12] is no longer left alone: it is tried again",
-        ),
     ] {
         assert_eq!(event.to_string(), format!("    2.500000 {line}"));
         let json = serde_json::to_string(&event).unwrap();
@@ -90,7 +82,7 @@ fn what_is_not_understood_is_no_event() {
 
 #[test]
 fn a_name_moves_no_cursor() {
-    let mut event = told(intf::EVENT_TRIED, 0, 0);
+    let mut event = told(intf::EVENT_FAULT, 0, 0);
     event.comm.words[0] = u64::from_ne_bytes(*b"a\x1b[2Jb\n\xff");
     let line = Event::parse(&event, 0).unwrap().to_string();
     assert!(line.contains(" a?[2Jb?\u{fffd}[12] "), "{line:?}");
@@ -124,7 +116,7 @@ fn who_is_new_is_told_what_is_in_force_before_anything_else() {
     let hub = Hub::new();
     let old = follow(&hub);
     let new = hub.follow(Wanted::default()).unwrap();
-    let event = parsed(intf::EVENT_TRIED, 0, 0);
+    let event = parsed(intf::EVENT_FAULT, 0, 0);
     hub.publish(&event);
     hub.welcome(4);
     hub.publish(&event);
@@ -140,7 +132,7 @@ fn who_is_slow_is_told_what_it_lost() {
     let hub = Hub::new();
     let slow = follow(&hub);
     let quick = follow(&hub);
-    let event = parsed(intf::EVENT_TRIED, 0, 0);
+    let event = parsed(intf::EVENT_FAULT, 0, 0);
     let published = 5000;
     for _ in 0..published {
         hub.publish(&event);
@@ -167,7 +159,7 @@ fn who_is_slow_is_told_what_it_lost() {
 fn who_lost_something_is_told_before_it_hears_more() {
     let hub = Hub::new();
     let slow = follow(&hub);
-    let event = parsed(intf::EVENT_TRIED, 0, 0);
+    let event = parsed(intf::EVENT_FAULT, 0, 0);
     for _ in 0..5000 {
         hub.publish(&event);
     }

@@ -48,10 +48,6 @@ pub enum Kind {
     Sent,
     /// A CPU became an AVX core, or is none any more.
     Role,
-    /// A process is left alone, since AVX cores do not pay for it.
-    Alone,
-    /// A process is no longer left alone.
-    Tried,
     /// A policy is in force.
     Policy,
     /// The scheduler was loaded anew.
@@ -66,8 +62,6 @@ const KINDS: [Kind; intf::NR_EVENT_KINDS as usize] = by_number([
     (intf::EVENT_FAULT, Kind::Fault),
     (intf::EVENT_SENT, Kind::Sent),
     (intf::EVENT_ROLE, Kind::Role),
-    (intf::EVENT_ALONE, Kind::Alone),
-    (intf::EVENT_TRIED, Kind::Tried),
 ]);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -154,10 +148,9 @@ impl Event {
                 event.why = name(&ROLE_CAUSES, why)?;
                 event.role = Some(name(&ROLES, usize::try_from(it.detail).ok()?)?);
             }
-            Kind::Alone => event.why = "AVX cores do not pay".to_owned(),
-            _ => event.why = "it is tried again".to_owned(),
+            Kind::Policy | Kind::Loaded | Kind::Lost => return None,
         }
-        if matches!(kind, Kind::Ended | Kind::Alone) {
+        if kind == Kind::Ended {
             event.for_s = Some(seconds(u64::try_from(it.detail).unwrap_or_default()));
         }
         Some(event)
@@ -177,8 +170,6 @@ impl Event {
                 None => format!("waits for {article} {role}"),
             },
             Kind::Role => format!("became {article} {role}"),
-            Kind::Alone => format!("is left alone for {lasted:.0?}"),
-            Kind::Tried => "is no longer left alone".to_owned(),
             Kind::Policy => format!("policy {} is in force", self.policy.unwrap_or_default()),
             Kind::Loaded => "the scheduler was loaded anew".to_owned(),
             Kind::Lost => format!("{} events lost", self.count.unwrap_or_default()),

@@ -50,8 +50,6 @@ fn of_kind(kind: Kind) -> &'static str {
         Kind::Fault => "faults that need no AVX core",
         Kind::Sent => "sent elsewhere",
         Kind::Role => "CPUs changed their role",
-        Kind::Alone => "left alone",
-        Kind::Tried => "no longer left alone",
         Kind::Policy => "policies in force",
         Kind::Loaded => "the scheduler was loaded anew",
         Kind::Lost => "events lost",

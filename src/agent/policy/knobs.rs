@@ -48,8 +48,6 @@ pub fn standard() -> avx_policy {
         licence_hold_ns: 670 * US,
         licence_drop: OF_THE_CPU,
         fairness: intf::FAIRNESS_OFF.into(),
-        move_cost_ns: 10 * US,
-        only_where_it_pays: 1,
         trials: intf::TRIALS_ON.into(),
         quiet_library: 1,
         never_hide: names_of(&[DYNAMIC_LINKER]).unwrap_or(NO_NAMES),
@@ -262,14 +260,6 @@ pub static KNOBS: &[Knob] = &[
         ])),
         "whether who runs at a clock that others made low, by what ran there before or runs beside \
          it, pays for what it loses, too"
-    ),
-    knob!("move-cost", move_cost_ns, Time(0..=MS), "what a move costs a task, cold caches and all"),
-    knob!(
-        "only-where-it-pays",
-        only_where_it_pays,
-        Choice(FLAG),
-        "programs for which AVX cores cost more, in moves and in waits beside idle CPUs, than they \
-         earn are left alone, and tried again now and then"
     ),
     knob!(
         "trials",

@@ -27,7 +27,7 @@ pub static NAMED: &[Named] = &[
     },
     Named {
         name: "fault-migrate",
-        settings: &["trials=off", "sizing=share", "return=syscall", "only-where-it-pays=off"],
+        settings: &["trials=off", "sizing=share", "return=syscall"],
         purpose: "the mechanism at its plainest: AVX cores by the share of AVX work, back with \
                   the next system call, for every program",
     },
@@ -38,13 +38,7 @@ pub static NAMED: &[Named] = &[
     },
     Named {
         name: "fair",
-        settings: &[
-            "trials=off",
-            "fairness=compensate",
-            "sizing=static",
-            "avx-cpus=0",
-            "only-where-it-pays=off",
-        ],
+        settings: &["trials=off", "fairness=compensate", "sizing=static", "avx-cpus=0"],
         purpose: "nobody is moved for AVX work, and who suffers from a clock that others made low \
                   gets as much more time: for machines that tenants share",
     },

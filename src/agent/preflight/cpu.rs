@@ -61,7 +61,7 @@ impl Cpu {
             Some(Loss::Little) => Finding::note(
                 "cpu",
                 says("AVX-512 lowers its clock a little"),
-                "measure whether it pays: knobs licence-drop and only-where-it-pays",
+                "trials on this machine tell whether AVX cores pay: scx_avxspec status",
             ),
             Some(Loss::Much) => Finding::ok("cpu", says("AVX-512 lowers its clock a lot")),
             _ => Finding::ok("cpu", says("AVX-512 may lower its clock")),

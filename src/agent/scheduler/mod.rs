@@ -257,10 +257,9 @@ impl<'a> Scheduler<'a> {
 
     fn explain(&self, thread: i32) -> Result<Answer> {
         let (task, process) = books::task(&self.skel, thread)?;
-        let now = self.variables()?.looked_at;
         let explanation = Explanation {
             trials: self.known_by_trials(),
-            ..Explanation::new(thread, &task, process.as_ref(), now)
+            ..Explanation::new(thread, &task, process.as_ref())
         };
         Ok(Answer::Explanation(Box::new(explanation)))
     }

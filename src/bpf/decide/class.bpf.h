@@ -39,7 +39,6 @@
 
 #include "arithmetic.bpf.h"
 #include "decode.bpf.h"
-#include "worth.bpf.h"
 
 #define TRAP_UD 6
 #define TRAP_GP 13
@@ -64,8 +63,7 @@ static __always_inline bool is_to_be_hidden(const struct avx_process *process,
 					    const struct avx_moment *at)
 {
 	return habit->class != CLASS_AVX && process->convicted && !process->exempt &&
-	       at->now >= process->grace_end && at->ran >= habit->visible_until &&
-	       !is_left_alone(&process->worth, at->now);
+	       at->now >= process->grace_end && at->ran >= habit->visible_until;
 }
 
 /* Whether the operator named this program. Behind the last name there are empty ones. */
@@ -81,6 +79,12 @@ static __always_inline bool is_named(const struct avx_policy *policy,
 			return true;
 	}
 	return false;
+}
+
+/* Whether AVX cores are for programs that only do AVX work, and say nothing of it. */
+static __always_inline bool serves_all(const struct avx_policy *policy)
+{
+	return policy->avx_cores_for == SERVED_ALL;
 }
 
 /*

@@ -22,6 +22,5 @@
 #include "remigrate.bpf.h"
 #include "share.bpf.h"
 #include "sizing.bpf.h"
-#include "worth.bpf.h"
 
 #endif /* AVXSPEC_DECISIONS_H */

@@ -20,4 +20,3 @@ mod sizing_apart_test;
 mod sizing_machine_test;
 mod sizing_share_test;
 mod sizing_test;
-mod worth_test;

@@ -103,15 +103,6 @@ static __always_inline u64 cpus_busy(u64 ns, u64 elapsed_ns)
 	return ns / 1000 * CPU_BUSY / at_least_one(elapsed_ns / 1000);
 }
 
-/* Of the time of all CPUs, what other than AVX work takes (1/1024). */
-static __always_inline u64 share_of_others(const struct avx_demand *demand)
-{
-	u64 others = demand->total_ns - at_most(demand->avx_ns, demand->total_ns);
-
-	return cpus_busy(others, demand->elapsed_ns) * AVX_WHOLE / CPU_BUSY /
-	       at_least_one(demand->nr_cpus);
-}
-
 static __always_inline u32 round_up_to_cores(u64 cpus, const struct avx_demand *demand)
 {
 	u64 granule = at_least_one(demand->granule);

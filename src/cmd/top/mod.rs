@@ -137,8 +137,7 @@ fn ask_for_ever(bring: &Sender<News>, every_ms: &AtomicU64) {
 }
 
 /// Phases are too many for eyes; what is left is what is decided.
-const KINDS: [Kind; 6] =
-    [Kind::Role, Kind::Alone, Kind::Tried, Kind::Policy, Kind::Loaded, Kind::Lost];
+const KINDS: [Kind; 4] = [Kind::Role, Kind::Policy, Kind::Loaded, Kind::Lost];
 
 fn follow_for_ever(bring: &Sender<News>) {
     loop {

@@ -207,7 +207,7 @@ fn another_weight_counts_at_once() {
 /// Whoever changes it does so on another CPU, whose books are about what runs there.
 #[test]
 fn what_runs_is_changed_without_a_trace_on_the_cpu_of_who_does_it() {
-    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let turns = ["sizing=static", "avx-cpus=1"];
     let mut engine = machine(2, AVX_TIER_TRAP, &turns);
     let wide = engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
     engine.run_for(SECOND).unwrap();
@@ -244,7 +244,7 @@ fn avx_work_is_not_left_beside_idle_cpus() {
             }
         }
     }
-    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let turns = ["sizing=static", "avx-cpus=1"];
     let mut engine = machine(2, AVX_TIER_TRAP, &turns);
     let tasks = [(); 2].map(|()| engine.spawn(Box::new(Once(false)), 100));
     // Just before a look, so that no tick finds the one that runs while there is an AVX core that
@@ -266,7 +266,7 @@ fn avx_work_is_not_left_beside_idle_cpus() {
 /// a CPU that it may use: there it has a turn whenever it has waited for long.
 #[test]
 fn avx_work_is_not_left_beside_an_avx_core_that_is_not_for_it() {
-    let turns = ["sizing=static", "avx-cpus=2", "only-where-it-pays=off"];
+    let turns = ["sizing=static", "avx-cpus=2"];
     let mut engine = machine(4, AVX_TIER_TRAP, &turns);
     let task = engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
     engine.allow(task, &mask(0b1001));
@@ -283,7 +283,7 @@ fn avx_work_is_not_left_beside_an_avx_core_that_is_not_for_it() {
 /// it needs it.
 #[test]
 fn an_avx_core_that_is_waited_for_is_not_given_back() {
-    let mut engine = machine(3, AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    let mut engine = machine(3, AVX_TIER_TRAP, &[]);
     engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
     busy(&mut engine, 4);
     engine.run_for(5 * SECOND).unwrap();
@@ -303,7 +303,7 @@ fn an_avx_core_that_is_waited_for_is_not_given_back() {
 /// phase. It is asked again, or else the next wide work would not be noticed.
 #[test]
 fn who_had_realtime_priority_begins_anew() {
-    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off", "return=syscall"];
+    let turns = ["sizing=static", "avx-cpus=1", "return=syscall"];
     let mut engine = machine(2, AVX_TIER_TRAP, &turns);
     let task = engine.spawn(Box::new(Alternates(0)), 100);
     let faults = |engine: &Engine<Steady>| -> u64 {
@@ -330,7 +330,7 @@ fn who_had_realtime_priority_begins_anew() {
 /// wide vectors for so long that a tick would see that.
 #[test]
 fn who_is_served_again_is_served_at_once() {
-    let turns = ["only-where-it-pays=off", "return=syscall"];
+    let turns = ["return=syscall"];
     let mut engine = machine(8, AVX_TIER_TRAP, &turns);
     let tasks: Vec<Task> = (0..8).map(|n| engine.spawn(Box::new(Alternates(n)), 100)).collect();
     engine.run_for(SECOND).unwrap();
@@ -353,7 +353,7 @@ fn who_is_served_again_is_served_at_once() {
 /// The kernel has let go of it as well, and need not tell of another program.
 #[test]
 fn who_began_another_program_begins_anew() {
-    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off", "return=syscall"];
+    let turns = ["sizing=static", "avx-cpus=1", "return=syscall"];
     for told in [true, false] {
         let mut engine = machine(1, AVX_TIER_TRAP, &turns);
         let task = engine.spawn(Box::new(Alternates(0)), 100);
@@ -383,7 +383,7 @@ fn who_sleeps_with_realtime_priority_runs_no_avx_work() {
         Step::Sleep(SECOND),
     ];
     for after_ms in [2, 6] {
-        let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+        let turns = ["sizing=static", "avx-cpus=1"];
         let mut engine = machine(2, AVX_TIER_TRAP, &turns);
         let task = engine.spawn(forever(&steps), 100);
         engine.run_for(after_ms * MS).unwrap();
@@ -409,7 +409,7 @@ fn who_asks_for_realtime_priority_runs_no_avx_work_from_then_on() {
         Step::Work(Kind::Scalar, 4e7),
         Step::Sleep(SECOND),
     ];
-    let turns = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let turns = ["sizing=static", "avx-cpus=1"];
     let mut engine = machine(2, AVX_TIER_TRAP, &turns);
     let task = engine.spawn(forever(&steps), 100);
     engine.run_for(2 * MS).unwrap();
@@ -423,7 +423,7 @@ fn who_asks_for_realtime_priority_runs_no_avx_work_from_then_on() {
 /// They could help nobody who is confined to CPUs that are none.
 #[test]
 fn who_may_use_no_avx_core_asks_for_none() {
-    let mut engine = machine(8, AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    let mut engine = machine(8, AVX_TIER_TRAP, &[]);
     for _ in 0..4 {
         let task = engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
         engine.allow(task, &only(0));
@@ -461,7 +461,7 @@ fn go_on_within_limits(engine: &mut Engine<Steady>, ns: u64) {
 #[test]
 fn there_are_avx_cores_while_there_is_avx_work_and_none_long_after_it() {
     for (sizing, forgets) in [("sizing=controller", SECOND), ("sizing=share", 6 * SECOND)] {
-        let turns = [sizing, "only-where-it-pays=off"];
+        let turns = [sizing];
         let mut engine = machine(8, AVX_TIER_TRAP, &turns);
         busy(&mut engine, 3);
         for _ in 0..2 {
@@ -476,12 +476,12 @@ fn there_are_avx_cores_while_there_is_avx_work_and_none_long_after_it() {
 
 #[test]
 fn a_set_that_is_too_large_for_its_tasks_shrinks() {
-    let static_set = ["sizing=static", "avx-cpus=6", "only-where-it-pays=off"];
+    let static_set = ["sizing=static", "avx-cpus=6"];
     let mut engine = machine(8, AVX_TIER_TRAP, &static_set);
     engine.spawn(Box::new(Busy(Kind::Heavy512)), 100);
     go_on_within_limits(&mut engine, SECOND);
     assert_eq!(engine.kernel().nr_avx_cores(), 6);
-    engine.kernel_mut().set_policy(&in_force(&["only-where-it-pays=off"]));
+    engine.kernel_mut().set_policy(&in_force(&[]));
     go_on_within_limits(&mut engine, SECOND);
     assert!((1..=2).contains(&engine.kernel().nr_avx_cores()));
 }

@@ -3,9 +3,9 @@
 
 use super::Task;
 use super::engine::Engine;
-use super::engine_test::{busy, events_of, forever, machine, machine_of, mask};
+use super::engine_test::{busy, forever, machine, machine_of, mask};
 use super::program::{Program, Step, sample_of};
-use crate::bpf::intf::{AVX_HINT_AVX512, AVX_TIER_HINTS, AVX_TIER_TRAP, EVENT_ALONE};
+use crate::bpf::intf::{AVX_HINT_AVX512, AVX_TIER_HINTS, AVX_TIER_TRAP};
 use crate::sim::machine::hardware::Steady;
 use crate::sim::machine::model::Kind;
 
@@ -44,25 +44,6 @@ fn who_may_not_go_where_cpus_idle_is_left_in_peace() {
     assert!(asked < 100, "asked {asked} times in a second");
 }
 
-/// It uses AVX-512 where it is, again and again, which is no move.
-#[test]
-fn who_may_use_no_avx_core_pays_for_no_moves() {
-    let settings = ["sizing=static", "avx-cpus=1", "return=syscall"];
-    let mut engine = machine(4, AVX_TIER_TRAP, &settings);
-    engine.run_for(SECOND / 10).unwrap();
-    let cpu = (the_avx_core(&engine) + 1) % 4;
-    let short = [Step::Work(Kind::Light512, 10e3), Step::Work(Kind::Scalar, 20e3), Step::Syscall];
-    spawn_on(&mut engine, 1 << cpu, forever(&short));
-    engine.kernel_mut().follow();
-    let mut is_alone = false;
-    for _ in 0..30 {
-        engine.run_for(SECOND / 10).unwrap();
-        is_alone |= events_of(&mut engine).iter().any(|it| it.kind == EVENT_ALONE);
-    }
-    assert!(!is_alone, "taken to be too dear for moves that there were not");
-    assert!((0..4).map(|cpu| engine.kernel().stats(cpu).in_place).sum::<u64>() > 1000);
-}
-
 /// What a server does: now and then a moment of AVX work.
 fn server(wide: f64) -> Box<dyn Program> {
     forever(&[
@@ -87,7 +68,7 @@ fn in_place(engine: &Engine<Steady>, nr_cpus: u32) -> u64 {
 
 /// Of which the CPUs `n` and `n + 8` are one.
 fn eight_cores_with_siblings() -> Engine<Steady> {
-    machine_of([8, 8], 2, AVX_TIER_TRAP, &["only-where-it-pays=off"])
+    machine_of([8, 8], 2, AVX_TIER_TRAP, &[])
 }
 
 /// So many for each core; `cpus` are those that they may use of the first one.
@@ -117,7 +98,7 @@ fn end_burst(engine: &mut Engine<Steady>, tasks: Vec<Task>) {
 /// The others idle, and are the first that come to mind otherwise.
 #[test]
 fn avx_cores_are_where_avx_work_may_go() {
-    let mut engine = machine(12, AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    let mut engine = machine(12, AVX_TIER_TRAP, &[]);
     for _ in 0..6 {
         spawn_on(&mut engine, 0xf, server(30e3));
     }
@@ -136,7 +117,7 @@ fn avx_cores_are_where_avx_work_may_go() {
 /// They are more than one core can take.
 #[test]
 fn more_avx_cores_are_where_avx_work_may_go_too() {
-    let mut engine = machine(16, AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+    let mut engine = machine(16, AVX_TIER_TRAP, &[]);
     let wide = [Step::Work(Kind::Scalar, 30e3), Step::Work(Kind::Light512, 60e3), Step::Syscall];
     for _ in 0..8 {
         spawn_on(&mut engine, 0xff, forever(&wide));
@@ -155,7 +136,7 @@ fn each_set_of_cpus_with_avx_work_has_an_avx_core_of_its_own() {
     let sets = [0x00f, 0x0f0, 0xf00];
     for (spare, wide) in [(0, 30e3), (4, 30e3), (0, 3e3), (4, 3e3)] {
         let nr_cpus = 12 + spare;
-        let mut engine = machine(nr_cpus, AVX_TIER_TRAP, &["only-where-it-pays=off"]);
+        let mut engine = machine(nr_cpus, AVX_TIER_TRAP, &[]);
         for cpus in sets {
             for _ in 0..8 {
                 spawn_on(&mut engine, cpus, server(wide));

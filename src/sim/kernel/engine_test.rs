@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::engine::{COSTS, Engine};
 use super::program::{Program, Step};
-use super::{BEGIN_NS, Class, Kernel, MASK_WORDS, Task};
+use super::{Class, Kernel, MASK_WORDS, Task};
 use crate::agent::policy;
 use crate::bpf::intf::{
-    AVX_TIER_OBSERVE, AVX_TIER_TRAP, AVX_TIER_XSTATE, BOUNDARY_SYSCALL, CAUSE_FAULT, EVENT_ALONE,
-    EVENT_BEGAN, EVENT_ENDED, EVENT_ROLE, EVENT_SENT, EVENT_TRIED, ROLE_AVX, ROLE_FOR_NUMBER,
-    ROLE_SCALAR, avx_cpu_stats, avx_event, avx_policy_in_force, avx_tier, avx_topology,
+    AVX_TIER_OBSERVE, AVX_TIER_TRAP, AVX_TIER_XSTATE, BOUNDARY_SYSCALL, CAUSE_FAULT, EVENT_BEGAN,
+    EVENT_ENDED, EVENT_SENT, ROLE_AVX, ROLE_SCALAR, avx_cpu_stats, avx_event, avx_policy_in_force,
+    avx_tier, avx_topology,
 };
 use crate::processors::UNKNOWN_CLOCKS;
 use crate::sim::machine::hardware::Steady;
@@ -251,7 +251,7 @@ fn weights_count_beside_those_who_may_not_come() {
 fn two_who_may_not_come_do_not_wait_for_each_other() {
     let in_force = |list: &str| {
         let list = format!("avx-cpu-list={list}");
-        in_force(&["sizing=list", &list, "scalar-penalty=300ms", "only-where-it-pays=off"])
+        in_force(&["sizing=list", &list, "scalar-penalty=300ms"])
     };
     let mut engine = machine(4, AVX_TIER_TRAP, &[]);
     let wide = || forever(&[Step::Work(Kind::Heavy512, 1e9)]);
@@ -362,7 +362,7 @@ pub fn events_of(engine: &mut Engine<Steady>) -> Vec<avx_event> {
 /// A thread alternates: it is told each time what it does, where it goes, and why.
 #[test]
 fn events_are_what_a_program_does() {
-    let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
+    let settings = ["sizing=static", "avx-cpus=1", "return=syscall"];
     let mut engine = machine(2, AVX_TIER_TRAP, &settings);
     let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
     engine.spawn(forever(&steps), 100);
@@ -411,37 +411,6 @@ fn lost_events_are_counted_and_told() {
         events_of(&mut engine).iter().map(|it| u64::from(it.missed)).filter(|n| *n > 0).collect();
     assert_eq!(missed, [lost_before]);
     assert_eq!(lost(&engine), lost_before);
-}
-
-/// One AVX core for two that do nothing but wide work is dear, and nothing is earned by it.
-#[test]
-fn who_is_left_alone_is_told_of_and_who_is_tried_again() {
-    let mut engine = machine(4, AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
-    for _ in 0..2 {
-        engine.spawn(forever(&[Step::Work(Kind::Heavy512, 1e9)]), 100);
-    }
-    engine.kernel_mut().follow();
-    let mut events = Vec::new();
-    for _ in 0..60 {
-        engine.run_for(SECOND / 10).unwrap();
-        events.extend(events_of(&mut engine));
-    }
-    let of_kind = |kind| events.iter().filter(move |it| it.kind == kind);
-    let alone: Vec<_> = of_kind(EVENT_ALONE).collect();
-    assert!(!alone.is_empty() && alone.iter().all(|it| it.detail >= 2 * SECOND as i64));
-    for it in alone {
-        let until = it.at + it.detail as u64;
-        let next =
-            of_kind(EVENT_TRIED).filter(|tried| tried.process == it.process && tried.at > it.at);
-        let tried = next.map(|it| it.at).min();
-        assert!(tried.is_none_or(|at| at >= until), "tried again while it was left alone");
-        assert!(tried.is_some() || until + SECOND > BEGIN_NS + 6 * SECOND, "never tried again");
-    }
-    assert!(
-        sum(&engine, |cpu| cpu.left_alone) > 0 && sum(&engine, |cpu| cpu.alone_low_ns) > SECOND
-    );
-    let roles: Vec<_> = of_kind(EVENT_ROLE).map(|it| it.why).collect();
-    assert!(roles.iter().all(|why| *why == ROLE_FOR_NUMBER), "{roles:?}");
 }
 
 /// Each begins where the one before it ended, which is no move.
@@ -539,8 +508,6 @@ fn who_is_only_watched_goes_on_as_if_nobody_watched() {
     engine.run_for(SECOND).unwrap();
     assert_eq!((engine.kernel().nr_avx_cores(), faults(&engine)), (0, 0));
     assert!(sum(&engine, |cpu| cpu.lowered_ns) > 0, "wide work was not seen");
-    let left_alone = [sum(&engine, |cpu| cpu.left_alone), sum(&engine, |cpu| cpu.alone_low_ns)];
-    assert_eq!(left_alone, [0, 0], "it is not for its price that it has no AVX core");
 
     engine.kernel_mut().set_policy(&in_force(&[]));
     engine.run_for(SECOND).unwrap();
@@ -627,7 +594,7 @@ fn who_yields_lets_others_run() {
 /// It faults there, and has gone before the instruction is executed.
 #[test]
 fn who_goes_to_an_avx_core_lowers_no_clock_where_it_was() {
-    let settings = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let settings = ["sizing=static", "avx-cpus=1"];
     let mut engine = machine(4, AVX_TIER_TRAP, &settings);
     let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 1e4), Step::Syscall];
     for _ in 0..3 {
@@ -643,7 +610,7 @@ fn who_goes_to_an_avx_core_lowers_no_clock_where_it_was() {
 /// the clock stays low for another 0.67. Ticks come too seldom to see all of that.
 #[test]
 fn who_has_to_stay_lowers_the_clock_for_as_long_as_it_does_wide_work() {
-    let settings = ["sizing=static", "avx-cpus=1", "only-where-it-pays=off"];
+    let settings = ["sizing=static", "avx-cpus=1"];
     let mut engine = machine(4, AVX_TIER_TRAP, &settings);
     let steps = [Step::Work(Kind::Scalar, 1.7e6), Step::Work(Kind::Heavy512, 2e5), Step::Syscall];
     let task = engine.spawn(forever(&steps), 100);
@@ -653,15 +620,4 @@ fn who_has_to_stay_lowers_the_clock_for_as_long_as_it_does_wide_work() {
     let (lowered, wide) = (share(|cpu| cpu.lowered_ns), share(|cpu| cpu.avx_ns));
     assert!((0.10..0.11).contains(&wide), "{wide}");
     assert!((0.44..0.47).contains(&lowered), "{lowered}");
-}
-
-/// The way to the AVX core begins where a turn ends, which may have been a long one.
-#[test]
-fn a_long_turn_is_no_price_of_avx_cores() {
-    let mut engine = machine(4, AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
-    let steps = [Step::Work(Kind::Scalar, 5e6), Step::Work(Kind::Heavy512, 1e5), Step::Syscall];
-    engine.spawn(forever(&steps), 100);
-    engine.run_for(4 * SECOND).unwrap();
-    assert!(sum(&engine, |cpu| cpu.wide_faults) > 700);
-    assert_eq!(sum(&engine, |cpu| cpu.left_alone), 0);
 }

@@ -33,7 +33,7 @@ fn machine_with_caches(
     nr_cores: u32,
     turns: &[&str],
 ) -> Engine<Steady> {
-    let mut settings = vec!["sizing=static", "avx-cpus=2", "only-where-it-pays=off"];
+    let mut settings = vec!["sizing=static", "avx-cpus=2"];
     settings.extend(turns);
     machine_of([nr_cores, nr_cores / nr_llcs], 2, tier, &settings)
 }
@@ -76,7 +76,7 @@ fn nobody_shares_a_core_for_long_beside_one_that_idles() {
 /// Its caches are there. Both go to the same AVX core, and the other one leaves in between.
 #[test]
 fn who_is_done_with_avx_work_goes_back_to_where_it_was() {
-    let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
+    let settings = ["sizing=static", "avx-cpus=1", "return=syscall"];
     let mut engine = machine(6, AVX_TIER_TRAP, &settings);
     let tasks: Vec<Task> = [700e3, 900e3]
         .map(|ns| {
@@ -102,7 +102,7 @@ fn who_is_done_with_avx_work_goes_back_to_where_it_was() {
 /// Nothing was hidden from it yet, and so no fault says where it began.
 #[test]
 fn who_was_found_by_its_registers_goes_back_as_well() {
-    let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
+    let settings = ["sizing=static", "avx-cpus=1", "return=syscall"];
     let mut engine = machine(6, AVX_TIER_TRAP, &settings);
     let steps = [Step::Work(Kind::Heavy512, 30e6), Step::Syscall, Step::Work(Kind::Scalar, 30e6)];
     let task = engine.spawn(forever(&steps), 100);

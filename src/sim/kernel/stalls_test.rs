@@ -75,7 +75,7 @@ impl Program for WideOnData {
 #[test]
 fn who_faults_fetches_nothing_before_it_goes() {
     let done = |data| {
-        let settings = ["sizing=static", "avx-cpus=1", "return=syscall", "only-where-it-pays=off"];
+        let settings = ["sizing=static", "avx-cpus=1", "return=syscall"];
         let mut engine = machine(2, AVX_TIER_TRAP, &settings);
         let task = spawn(&mut engine, Box::new(WideOnData { is_wide: false, nr: 0 }), data);
         engine.run_for(100 * MS).unwrap();

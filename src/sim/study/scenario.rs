@@ -60,7 +60,7 @@ const TIERS_BY_LICENCES: [avx_tier; 6] = [
 const WEIGHTS: [u32; 8] = [100, 1, 10_000, 100, 3, 1000, 30, 100];
 
 /// What a policy may say, beside what is usual.
-const TURNS: [&str; 32] = [
+const TURNS: [&str; 31] = [
     "avx-cores-for=nobody",
     "avx-cores-for=hinted",
     "avx-cores-for=all",
@@ -82,7 +82,6 @@ const TURNS: [&str; 32] = [
     "avx-slice=100us",
     "return-timeout=100us",
     "return-timeout=1s",
-    "only-where-it-pays=off",
     "scalar-penalty=0ms",
     "scalar-penalty=300ms",
     "stranded=0ms",

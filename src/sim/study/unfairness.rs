@@ -37,8 +37,7 @@ const NEEDS: &str = "it takes a workload in which at least one group lowers the 
                      not, and neither kind sends to the other";
 
 /// What is compared: how the machine is shared, and what is not as in the standard policy.
-const NOBODY_MOVES: &[&str] =
-    &["trials=off", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
+const NOBODY_MOVES: &[&str] = &["trials=off", "sizing=static", "avx-cpus=0"];
 const SHARED: [(&str, bool, &[&str]); 3] = [
     ("off", false, NOBODY_MOVES),
     ("fair", true, NOBODY_MOVES),

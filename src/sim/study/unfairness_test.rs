@@ -16,8 +16,7 @@ use crate::sim::machine::model::Model;
 use crate::sim::workload::Workload;
 use crate::sim::workload::file;
 
-const FAIR: [&str; 5] =
-    ["trials=off", "fairness=compensate", "sizing=static", "avx-cpus=0", "only-where-it-pays=off"];
+const FAIR: [&str; 4] = ["trials=off", "fairness=compensate", "sizing=static", "avx-cpus=0"];
 
 /// Four cores with two threads each, at the clocks of a full processor.
 fn setup(workload: Workload, seconds: u64) -> Setup {
@@ -181,8 +180,8 @@ fn counters_tell_what_an_estimate_would_miss() {
 fn where_nobody_lowers_clocks_nothing_is_another() {
     // Its string functions have vectors of 256 bits.
     let setup = setup(Workload::named("nginx").unwrap(), 1);
-    let [off, on] = [&["only-where-it-pays=off"], &["fairness=compensate"]]
-        .map(|settings| outcome(&setup, false, settings));
+    let [off, on] =
+        [&[][..], &["fairness=compensate"]].map(|settings| outcome(&setup, false, settings));
     assert!(off.requests_per_s > 0.0 && off.events > 10_000);
     assert_eq!(on.estimate_error, Some(0.0));
     let estimate_error = on.estimate_error;

@@ -106,7 +106,6 @@ impl Stage {
                 "trials=off",
                 "sizing=static",
                 "avx-cpus=1",
-                "only-where-it-pays=off",
                 "detection-grace=0s",
                 "return=syscall",
             ],

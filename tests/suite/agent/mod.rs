@@ -177,7 +177,7 @@ pub fn killed_while_hidden(count: usize) -> Result<()> {
     let body = "
         . /hiding.sh
         insmod /hiding_test.ko || fail no module
-        arguments='--policy static --set avx-cpus=1 --set return=syscall --set only-where-it-pays=off'
+        arguments='--policy static --set avx-cpus=1 --set return=syscall'
         is_at_work() { is_enabled && look_at_cpus && grep -qv hidden=0x0$ /tmp/cpus; }
         is_visible() {
             cpus_are_full && [ $(cat $module/reduced_after_stop) -eq 0 ] && all_progress $thread

@@ -30,12 +30,10 @@ fn seconds(hundreds: u64) -> f64 {
 const MIXTURE: &str = "mixer does all its work on AVX cores, for mixer has light instructions of \
                        AVX-512 between its wide ones";
 
-/// Moves take long in the emulator, so that they do not pay.
 fn books_tell_what_programs_did() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .command(&script(&format!(
-            "start_scheduler --policy static --set avx-cpus=1 --set return=syscall \
-                 --set only-where-it-pays=off
+            "start_scheduler --policy static --set avx-cpus=1 --set return=syscall
              mkdir /sys/fs/cgroup/books
              sh -c 'echo $$ >/sys/fs/cgroup/books/cgroup.procs
                     exec phases 1 {ROUNDS} {SCALAR} {WIDE}'
@@ -88,7 +86,7 @@ fn books_tell_what_programs_did() -> Result<()> {
 fn turns_of_avx_tasks_are_as_long_as_the_policy_says() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .command(&script(
-            "start_scheduler --policy static --set avx-cpus=1 --set only-where-it-pays=off \
+            "start_scheduler --policy static --set avx-cpus=1 \
                  --set return=switch --set avx-slice=2ms
              turns() {
                  scx_avxspec status --json |

@@ -151,7 +151,7 @@ fn low_clocks_tell_of_avx_work() -> Result<()> {
         .command(&script(&format!(
             "insmod /fake_clocks.ko cycles=0,0,750,750 culprit=culprit
              start_scheduler --tier counters --clock-counters {LICENCES} \
-                 --policy static --set avx-cpus=1 --set only-where-it-pays=off
+                 --policy static --set avx-cpus=1
              busy_loops 3
              sh -c 'printf culprit >/proc/$$/comm; while :; do :; done' & culprit=$!
              avx_core=$(scx_avxspec status |

@@ -103,8 +103,7 @@ fn who_faults_as_a_scheduler_ends_is_hidden_from_by_the_next_one() -> Result<()>
              for end in 1 2; do
                  before=$(missing)
                  kill -STOP $caller
-                 start_scheduler --policy static --set avx-cpus=1 --set return=syscall \\
-                     --set only-where-it-pays=off
+                 start_scheduler --policy static --set avx-cpus=1 --set return=syscall
                  kill -CONT $caller
                  wait_until 60 is_hidden_from $before || fail \"$end: nothing is hidden\"
                  stop_scheduler

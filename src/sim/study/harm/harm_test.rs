@@ -187,8 +187,7 @@ fn outcomes(seed: u64) -> Vec<Outcome> {
         seconds: 1,
         seed,
     };
-    let one_core =
-        ["trials=off", "sizing=static", "avx-cpus=1", "return=timeout", "only-where-it-pays=off"];
+    let one_core = ["trials=off", "sizing=static", "avx-cpus=1", "return=timeout"];
     let one_core = Variant::with(&one_core.map(str::to_owned));
     let of = |variant: &Variant| run_variant(&setup, variant).unwrap();
     vec![of(&Variant::named("alone").unwrap()), of(&one_core)]
