@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! How a thread tells scx_avxspec what its work is, in Rust: `cargo run --example hint`.
+//! How a thread tells scx_avxspec what its work is, and how much it has done, in Rust:
+//! `cargo run --example hint`.
 //!
 //! The header contrib/hints/scx_avxspec_hints.h says what a hint means and what it needs.
 
@@ -23,6 +24,9 @@ enum Work {
 struct Hints {
     map: MapHandle,
     thread: OwnedFd,
+    work: Work,
+    /// In whatever the program counts what it gets done.
+    done: u64,
 }
 
 impl Hints {
@@ -38,21 +42,34 @@ impl Hints {
             }
             OwnedFd::from_raw_fd(fd as i32)
         };
-        Ok(Self { map, thread })
+        Ok(Self { map, thread, work: Work::Scalar, done: 0 })
     }
 
-    fn say(&self, work: Work) -> io::Result<()> {
+    /// From now on the thread does this work.
+    fn hint(&mut self, work: Work) -> io::Result<()> {
+        self.work = work;
+        self.say()
+    }
+
+    /// The thread has done so much more.
+    fn done(&mut self, more: u64) -> io::Result<()> {
+        self.done = self.done.wrapping_add(more);
+        self.say()
+    }
+
+    fn say(&self) -> io::Result<()> {
         let key = self.thread.as_fd().as_raw_fd().to_ne_bytes();
-        let value = [work as u64, 0, 0, 0].map(u64::to_ne_bytes).concat();
+        let value = [self.work as u64, self.done, 0, 0].map(u64::to_ne_bytes).concat();
         self.map.update(&key, &value, MapFlags::ANY).map_err(io::Error::other)
     }
 }
 
 fn main() -> io::Result<()> {
-    let hints = Hints::open()?;
-    hints.say(Work::Avx512)?;
+    let mut hints = Hints::open()?;
+    hints.hint(Work::Avx512)?;
     println!("AVX work, on CPU {}", cpu()?);
-    hints.say(Work::Scalar)?;
+    hints.hint(Work::Scalar)?;
+    hints.done(1)?;
     println!("scalar work, on CPU {}", cpu()?);
     Ok(())
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How a thread tells scx_avxspec what its work is.
+ * How a thread tells scx_avxspec what its work is, and how much it has done.
  *
  *	struct scx_avxspec_hints hints;
  *
@@ -8,13 +8,17 @@
  *		scx_avxspec_hint(&hints, SCX_AVXSPEC_AVX512);
  *		multiply_matrices();
  *		scx_avxspec_hint(&hints, SCX_AVXSPEC_NONE);
+ *		scx_avxspec_done(&hints, nr_matrices);
  *		scx_avxspec_close_hints(&hints);
  *	}
  *
  * Each thread opens its own, once. A hint is a system call, so it is for phases of
  * tens of microseconds and more, and it holds until the thread gives another one or
- * executes another program. What is needed is the right to write to the file, and to
- * enter its directory, which only root has unless somebody changes their modes:
+ * executes another program. How much a thread has done is asked while trials run, of AVX
+ * cores or of policies: by that a program is left alone if it gets less done with AVX cores.
+ * To say so every few milliseconds is often enough. What is needed is the right to write to
+ * the file, and to enter its directory, which only root has unless somebody changes their
+ * modes:
  *
  *	chmod o+x /sys/fs/bpf
  *	chmod o+w /sys/fs/bpf/scx_avxspec_hints
@@ -46,7 +50,8 @@ enum scx_avxspec_work {
 
 struct scx_avxspec_hints {
 	int map;
-	int thread; /* by its pidfd */
+	int thread;	  /* by its pidfd */
+	uint64_t said[4]; /* what its work is, and how much it has done; the rest is not used */
 };
 
 /* PIDFD_THREAD of <sys/pidfd.h>, where that is too old to know it. */
@@ -60,6 +65,7 @@ static inline int scx_avxspec_open_hints(struct scx_avxspec_hints *hints)
 	memset(&attr, 0, sizeof(attr));
 	attr.pathname = (uintptr_t)SCX_AVXSPEC_HINTS;
 	attr.file_flags = BPF_F_WRONLY;
+	memset(hints, 0, sizeof(*hints));
 	hints->map = syscall(SYS_bpf, BPF_OBJ_GET, &attr, sizeof(attr));
 	if (hints->map < 0)
 		return -1;
@@ -72,18 +78,30 @@ static inline int scx_avxspec_open_hints(struct scx_avxspec_hints *hints)
 	return 0;
 }
 
-/* From now on the thread does this work; -1 with errno if nobody could be told. */
-static inline int scx_avxspec_hint(const struct scx_avxspec_hints *hints,
-				   enum scx_avxspec_work work)
+/* What the thread says now; -1 with errno if nobody could be told. */
+static inline int scx_avxspec_say(const struct scx_avxspec_hints *hints)
 {
-	uint64_t value[4] = { work };
 	union bpf_attr attr;
 
 	memset(&attr, 0, sizeof(attr));
 	attr.map_fd = hints->map;
 	attr.key = (uintptr_t)&hints->thread;
-	attr.value = (uintptr_t)value;
+	attr.value = (uintptr_t)hints->said;
 	return syscall(SYS_bpf, BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr));
+}
+
+/* From now on the thread does this work. */
+static inline int scx_avxspec_hint(struct scx_avxspec_hints *hints, enum scx_avxspec_work work)
+{
+	hints->said[0] = work;
+	return scx_avxspec_say(hints);
+}
+
+/* The thread has done so much more, in whatever its program counts what it gets done. */
+static inline int scx_avxspec_done(struct scx_avxspec_hints *hints, uint64_t more)
+{
+	hints->said[1] += more;
+	return scx_avxspec_say(hints);
 }
 
 static inline void scx_avxspec_close_hints(const struct scx_avxspec_hints *hints)

@@ -33,8 +33,7 @@ pub struct Explanation {
 
 impl Explanation {
     pub fn new(thread: i32, task: &task_ctx, process: Option<&avx_process>) -> Self {
-        let is_exempt = process.is_some_and(|it| it.exempt);
-        let (class, why, until) = verdict(task, is_exempt);
+        let (class, why, until) = verdict(task, process.copied().unwrap_or_default());
         Self {
             thread,
             class: class.to_owned(),
@@ -50,8 +49,7 @@ impl Explanation {
     }
 }
 
-/// Of a thread whose program may be exempt from all that is done for AVX work.
-fn verdict(task: &task_ctx, is_exempt: bool) -> (&'static str, String, &'static str) {
+fn verdict(task: &task_ctx, process: avx_process) -> (&'static str, String, &'static str) {
     let name = |names: &[&'static str], n: u32| names.get(n as usize).copied().unwrap_or("unknown");
     match task.habit.class {
         CLASS_DEFAULT => (
@@ -59,7 +57,14 @@ fn verdict(task: &task_ctx, is_exempt: bool) -> (&'static str, String, &'static 
             "it was never seen with wide vectors".to_owned(),
             "until it uses 512-bit instructions, or says so",
         ),
-        CLASS_SCALAR if is_exempt || task.phase.ended == 0 => (
+        CLASS_SCALAR if process.left_alone => (
+            "scalar",
+            "it was seen with wide vectors, and its program says that it gets less done with AVX \
+             cores"
+                .to_owned(),
+            "until the next trial of AVX cores",
+        ),
+        CLASS_SCALAR if process.exempt || task.phase.ended == 0 => (
             "scalar",
             "it was seen with wide vectors, and AVX cores are not for it".to_owned(),
             "until they are, or it says that it does AVX work",
@@ -167,11 +172,12 @@ mod tests {
         let mut it = task_ctx::default();
         it.habit.class = CLASS_SCALAR;
         it.phase.ended = 1;
-        let told = |exempt| {
-            let program = avx_process { exempt, ..avx_process::default() };
+        let told = |exempt, left_alone| {
+            let program = avx_process { exempt, left_alone, ..avx_process::default() };
             Explanation::new(7, &it, Some(&program)).why
         };
-        assert!(told(true).contains("AVX cores are not for it"));
-        assert!(told(false).starts_with("its last phase ended"));
+        assert!(told(true, false).contains("AVX cores are not for it"));
+        assert!(told(true, true).contains("says that it gets less done with AVX cores"));
+        assert!(told(false, false).starts_with("its last phase ended"));
     }
 }

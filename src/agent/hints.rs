@@ -16,7 +16,7 @@ use crate::bpf::skel::OpenBpfSkel;
 
 /// Where threads find it. It stays there when the scheduler ends, with the owner and the mode that
 /// somebody gave it, and whoever holds it is heard by the next scheduler.
-const PLACE: &str = "/sys/fs/bpf/scx_avxspec_hints";
+pub const PLACE: &str = "/sys/fs/bpf/scx_avxspec_hints";
 
 /// Through which all updates go.
 const UPDATE: &str = "bpf_pid_task_storage_update_elem";
@@ -24,10 +24,15 @@ const UPDATE: &str = "bpf_pid_task_storage_update_elem";
 /// How the kernel marks its file system for BPF objects.
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
+/// Whether the kernel tells of each update.
+pub fn are_told() -> Result<bool> {
+    kernel_has(UPDATE)
+}
+
 /// Before the programs are loaded.
 pub fn listen(skel: &mut OpenBpfSkel<'_>) -> Result<()> {
     let place = Path::new(PLACE);
-    let is_told = kernel_has(UPDATE)?;
+    let is_told = are_told()?;
     let is_there = place.exists();
 
     skel.progs.avxspec_hint_given.set_autoload(is_told);

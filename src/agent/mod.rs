@@ -11,6 +11,7 @@ mod ending;
 pub mod events;
 pub mod explain;
 mod hints;
+mod left_alone;
 mod light;
 pub mod metrics;
 mod pace;

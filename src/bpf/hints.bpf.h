@@ -16,12 +16,18 @@
 /* Whether anybody ever gave one; to look costs something. */
 bool hints_given;
 
-/* Whether @p is to be an AVX task because it says so. */
+/* Whether @p is to be an AVX task because it says so, and not that it is worse off. */
 static bool is_hinted(struct task_struct *p, const struct avx_policy *policy)
 {
 	const struct avx_hint *hint = bpf_task_storage_get(&hints, p, 0, 0);
+	struct avx_process *process;
 
-	return hint && is_hint_of_avx(policy, hint->hint);
+	if (!hint || !is_hint_of_avx(policy, hint->hint))
+		return false;
+	process = left_alone_changes ? lookup_process(p) : NULL;
+	if (process)
+		look_for_name(p, process, policy);
+	return !process || !process->left_alone;
 }
 
 /* Makes of @p what it says it is; whether that is something else. */

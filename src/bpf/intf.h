@@ -113,7 +113,8 @@ enum avx_hint_value {
 /* As scx_layered has it. */
 struct avx_hint {
 	u64 hint; /* enum avx_hint_value */
-	u64 reserved[3];
+	u64 work; /* what the thread has done so far, in a unit of its own; 0 if it does not say */
+	u64 reserved[2];
 };
 
 /* Where a CPU is; each of these is named by its first CPU. */
@@ -400,11 +401,12 @@ struct avx_event {
 
 /* What is known of a process; all zero at exec. */
 struct avx_process {
-	bool convicted; /* seen with 512-bit vectors */
-	bool named;	/* the operator says that nothing is to be hidden from it */
-	bool exempt;	/* nothing is hidden from it, whatever it does */
-	u64 judged_by;	/* the generation of the policy that says so, or not */
-	u64 grace_end;	/* nothing is hidden before */
+	bool convicted;	 /* seen with 512-bit vectors */
+	bool named;	 /* the operator says that nothing is to be hidden from it */
+	bool left_alone; /* it says itself that it gets less done with AVX cores */
+	bool exempt;	 /* nothing is hidden from it, whatever it does */
+	u64 judged_by; /* what was in force when that was looked up: see in_force_for_programs() */
+	u64 grace_end; /* nothing is hidden before */
 };
 
 /* What a task is used to do; all zero for a new one. */
@@ -479,6 +481,7 @@ struct avx_progress {
 	u64 activities;	  /* each from a wake-up until the task slept again */
 	u64 instructions; /* if they are counted */
 	u64 weight;	  /* of the task that was the last to tell */
+	u64 said;	  /* work, as its threads say themselves */
 };
 
 /* As many bytes of an instruction as there can be, and one for good measure. */

@@ -8,7 +8,8 @@
  *
  * Mechanism. Each switch tells how long whoever leaves was awake and ran, and whether an
  * activity ends, each wake-up that one begins. The agent has tell() called on each CPU where
- * a window ends, for whoever runs there and may not be switched for long.
+ * a window ends, for whoever runs there and may not be switched for long. A thread that says
+ * itself how much it has done, in the map of hints, is heard when it does.
  *
  * Limits. Who waits where a window ends is told of in the next one. A task that is woken up
  * in the moment in which it goes to sleep is awake from when it runs on. Threads of the
@@ -22,10 +23,11 @@ char _license[] SEC("license") = "GPL";
 
 #define PROGRAMS_MAX 4096
 
-/* Both are 0 while it does not. */
+/* The first two are 0 while it is not. */
 struct stint {
 	u64 awake_since;
 	u64 runs_since;
+	u64 said; /* how much it had done, the last time that it said so */
 };
 
 struct {
@@ -34,6 +36,14 @@ struct {
 	__type(key, int);
 	__type(value, struct stint);
 } stints SEC(".maps");
+
+/* The scheduler's, if it has a name. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct avx_hint);
+} hints SEC(".maps");
 
 /* One that finds no room is left out: none may be forgotten that is compared. */
 struct {
@@ -152,6 +162,34 @@ SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(progress_new, struct task_struct *p)
 {
 	begin(p, false);
+	return 0;
+}
+
+/*
+ * The thread that runs here told of itself. A first number says from where it counts, and so does
+ * one that is less than the last. Whoever may write to the map may tell of other threads as well,
+ * at any time, and is not believed: what a thread told itself is found in what it handed over, and
+ * that this was of itself in the map, unless others wrote there in between.
+ */
+SEC("fexit/bpf_pid_task_storage_update_elem")
+int BPF_PROG(progress_said, struct bpf_map *map, void *key, void *value, u64 flags, long error)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct avx_progress *progress;
+	const struct avx_hint *hint;
+	struct avx_hint told;
+	struct stint *stint;
+
+	if (error || map != (void *)&hints || bpf_probe_read_kernel(&told, sizeof(told), value))
+		return 0;
+	hint = bpf_task_storage_get(&hints, p, 0, 0);
+	stint = bpf_task_storage_get(&stints, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	progress = progress_of(p);
+	if (!hint || hint->work != told.work || !stint || !progress)
+		return 0;
+	if (stint->said && told.work > stint->said)
+		__sync_fetch_and_add(&progress->said, told.work - stint->said);
+	stint->said = told.work;
 	return 0;
 }
 

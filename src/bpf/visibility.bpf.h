@@ -35,19 +35,41 @@ extern void bpf_task_watch_syscalls(struct task_struct *p, bool on) __ksym __wea
 
 u32 hiding; /* enum avx_hiding, for the agent */
 
-/* Whether the operator wants the process to be left alone. */
+#define LEFT_ALONE_MAX 256
+
+/*
+ * Programs that say that they get less done with AVX cores, as a trial found; and how often the
+ * agent has written that.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, LEFT_ALONE_MAX);
+	__type(key, struct avx_owner);
+	__type(value, u8);
+} left_alone SEC(".maps");
+
+u64 left_alone_changes;
+
+/* What is said of programs changes with the policy, and with what trials find. */
+static u64 in_force_for_programs(const struct avx_policy *policy)
+{
+	return generation_of(policy) + (left_alone_changes << 32);
+}
+
+/* Whether the operator, or the process itself, wants it to be left alone. */
 static void look_for_name(struct task_struct *p, struct avx_process *process,
 			  const struct avx_policy *policy)
 {
-	u64 generation = generation_of(policy);
-	struct avx_name name;
+	u64 in_force = in_force_for_programs(policy);
+	struct avx_owner owner;
 
-	if (process->judged_by == generation)
+	if (process->judged_by == in_force)
 		return;
-	bpf_probe_read_kernel(&name, sizeof(name), p->group_leader->comm);
-	process->named = is_named(policy, &name);
-	process->exempt = process->named || !serves_all(policy);
-	process->judged_by = generation;
+	owner = owner_of(p);
+	process->named = is_named(policy, &owner.program);
+	process->left_alone = left_alone_changes && bpf_map_lookup_elem(&left_alone, &owner);
+	process->exempt = process->named || !is_served(policy, process);
+	process->judged_by = in_force;
 }
 
 static void hide(struct task_struct *p, struct task_ctx *tctx, u32 what)
@@ -205,8 +227,12 @@ __noinline int reconsider(struct task_struct *p __arg_trusted, struct task_ctx *
 			  const struct avx_moment *at __arg_nonnull)
 {
 	const struct avx_policy *policy = current_policy();
+	struct avx_process *process = lookup_process(p);
 
-	if (policy && !tctx->hinted && !serves_all(policy))
+	if (!policy || !process || tctx->hinted)
+		return 0;
+	look_for_name(p, process, policy);
+	if (!is_served(policy, process))
 		end_phase(p, tctx, policy, BOUNDARY_ALONE, at);
 	return 0;
 }
@@ -244,7 +270,7 @@ __noinline int saw_wide_vectors(struct task_struct *p __arg_trusted,
 	wide_vectors_seen(process, &tctx->habit, at->ran);
 	if (was_avx) {
 		phase_goes_on(&tctx->phase, at->ran);
-	} else if (serves_all(policy)) {
+	} else if (is_served(policy, process)) {
 		tctx->came_from = scx_bpf_task_cpu(p);
 		begin_phase(p, tctx, policy, CAUSE_SAMPLE, at);
 	} else {
@@ -374,7 +400,7 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 	if (verdict == VERDICT_LIGHT)
 		note_light_fault(p, tctx->book.faults[VERDICT_LIGHT], regs->ip);
 
-	if (tctx->habit.class == CLASS_AVX && !serves_all(policy))
+	if (tctx->habit.class == CLASS_AVX && !is_served(policy, process))
 		becomes_scalar(&tctx->habit);
 	if (tctx->habit.class != CLASS_AVX) {
 		tell(p, EVENT_FAULT, verdict, 0);

@@ -92,7 +92,11 @@ impl Course {
                 self.stage = Stage::Tries;
                 BEGINS_AFTER_NS
             }
-            Stage::Decided | Stage::Tries => self.try_on(subject)?,
+            Stage::Decided => {
+                subject.leave_alone(&[])?;
+                self.try_on(subject)?
+            }
+            Stage::Tries => self.try_on(subject)?,
         };
         self.due_ns = now_ns + after_ns;
         Ok(())
@@ -121,6 +125,8 @@ impl Course {
     }
 
     fn rest(&mut self, is_better: bool, subject: &mut impl Subject) -> Result<u64> {
+        let harmed = self.judgement.as_ref().filter(|_| is_better).map(Judgement::claimed_harms);
+        subject.leave_alone(&harmed.unwrap_or_default())?;
         subject.enter(if is_better { Side::With } else { Side::Without })?;
         let is_as_before = self.is_better == is_better;
         let longer_ns = if is_as_before { 2 * self.pause_ns } else { 0 };

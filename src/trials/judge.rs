@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub struct Sum {
     pub work: f64,
     pub awake_ns: f64,
+    /// Nothing where a program says itself what it has done, which is its own affair: it decides
+    /// nothing for others.
     pub weight: f64,
 }
 
@@ -35,6 +37,8 @@ pub struct Judgement {
     /// Of the geometric mean over programs, by their weights.
     pub balance: Gain,
     pub programs: BTreeMap<u64, Gain>,
+    /// By what programs say themselves.
+    pub claims: BTreeMap<u64, Gain>,
     nr_pairs: usize,
 }
 
@@ -84,9 +88,12 @@ pub fn judge(pairs: &[Pair]) -> Option<Judgement> {
         let error = if values.len() == parts.len() { jackknife(&values) } else { f64::INFINITY };
         (*program, Gain { mean: *mean, error })
     };
+    let has_say = |(program, _): &(&u64, &f64)| records[*program].weight > 0.0;
+    let (programs, claims) = all.iter().partition::<Vec<_>, _>(has_say);
     Some(Judgement {
         balance: Gain { mean: balance(&records, &all)?, error: jackknife(&balances) },
-        programs: all.iter().map(of_program).collect(),
+        programs: programs.into_iter().map(of_program).collect(),
+        claims: claims.into_iter().map(of_program).collect(),
         nr_pairs: pairs.len(),
     })
 }
@@ -153,6 +160,13 @@ impl Judgement {
     /// How far off a gain is at most, where a normal distribution were no further off than `normal`.
     pub fn sure(&self, gain: &Gain, normal: f64) -> f64 {
         quantile(normal, self.nr_pairs - 1) * gain.error
+    }
+
+    /// Who says, and is sure, that it gets less done with the policy.
+    pub fn claimed_harms(&self) -> Vec<u64> {
+        let is_sure = |gain: &Gain| gain.mean + self.sure(gain, SURE) < 0.0;
+        let harmed = self.claims.iter().filter(|(_, gain)| gain.is_harm() && is_sure(gain));
+        harmed.map(|(program, _)| *program).collect()
     }
 
     /// Whether the policy is to be in force, as soon as that is known; with the last of the pairs

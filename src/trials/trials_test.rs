@@ -19,6 +19,8 @@ use super::windows::{Side, Subject};
 struct Made {
     gain: f64,
     noise: f64,
+    /// That is what it says.
+    is_claim: bool,
 }
 
 struct Machine {
@@ -31,6 +33,7 @@ struct Machine {
     sums: Sums,
     side: Side,
     entered: Vec<(u64, Side)>,
+    left_alone: Vec<Vec<u64>>,
     is_concerned: bool,
     random: Pcg64,
 }
@@ -46,6 +49,7 @@ impl Machine {
             sums: BTreeMap::new(),
             side: Side::With,
             entered: Vec::new(),
+            left_alone: Vec::new(),
             is_concerned: true,
             random: Pcg64::seed_from_u64(seed),
         }
@@ -60,7 +64,7 @@ impl Machine {
             let sum = self.sums.entry(program).or_default();
             sum.work += awake_ns * self.pace * gain * chance;
             sum.awake_ns += awake_ns;
-            sum.weight = 100.0;
+            sum.weight = if made.is_claim { 0.0 } else { 100.0 };
         }
     }
 
@@ -94,6 +98,11 @@ impl Subject for Machine {
         self.go_on();
         Ok(self.sums.clone())
     }
+
+    fn leave_alone(&mut self, programs: &[u64]) -> Result<()> {
+        self.left_alone.push(programs.to_vec());
+        Ok(())
+    }
 }
 
 /// Of so many trials how many find that the policy is better.
@@ -102,7 +111,11 @@ fn better(nr: u64, programs: &[Made]) -> u64 {
 }
 
 fn made(gain: f64, noise: f64) -> Made {
-    Made { gain, noise }
+    Made { gain, noise, is_claim: false }
+}
+
+fn claimed(gain: f64) -> Made {
+    Made { gain, noise: 0.01, is_claim: true }
 }
 
 #[test]
@@ -129,6 +142,34 @@ fn where_somebody_is_harmed_it_is_no_gain() {
         assert!(found <= 2, "{found} of 200, with {gain} and {loss}");
     }
     assert!(better(100, &[made(1.1, 0.01), made(0.99, 0.01)]) >= 95);
+}
+
+/// However much it says that it gains or loses, and whoever else gains or loses.
+#[test]
+fn who_says_itself_what_it_gets_done_decides_for_itself_alone() {
+    for claim in [0.001, 0.9, 1.0, 1.2, 1000.0] {
+        for gain in [1.05, 0.95] {
+            let mut machine = Machine::new(1, &[made(gain, 0.01), claimed(claim)]);
+            assert_eq!(machine.decide().0, gain > 1.0, "{gain}, and {claim} by what it says");
+            let harmed = if gain > 1.0 && claim < 1.0 { vec![1] } else { vec![] };
+            assert_eq!(machine.left_alone, [harmed], "{gain}, and {claim} by what it says");
+        }
+    }
+}
+
+/// It may be better off by then.
+#[test]
+fn who_is_left_alone_takes_part_in_the_next_trial() {
+    let mut machine = Machine::new(1, &[made(1.05, 0.01), claimed(0.9)]);
+    let mut course = Course::new(1, 0);
+    while machine.left_alone.len() < 5 {
+        machine.now_ns = course.due_ns();
+        course.go_on(machine.now_ns, &mut machine).unwrap();
+        if machine.left_alone.len() == 3 {
+            machine.programs[1].gain = 1.1;
+        }
+    }
+    assert_eq!(machine.left_alone, [vec![1], vec![], vec![1], vec![], vec![]]);
 }
 
 #[test]

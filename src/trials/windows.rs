@@ -27,6 +27,10 @@ pub trait Subject {
     }
     fn enter(&mut self, side: Side) -> Result<()>;
     fn sums(&mut self) -> Result<Sums>;
+    /// These go on as without the policy, whatever is in force, and no others.
+    fn leave_alone(&mut self, _programs: &[u64]) -> Result<()> {
+        Ok(())
+    }
 }
 
 #[derive(Debug)]

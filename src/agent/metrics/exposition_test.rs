@@ -64,6 +64,7 @@ fn life(s: u64) -> Snapshot {
         trials: Some(Known::Found(Found {
             pays: true,
             more: Some(More { percent: 3.0, from: -1.0, to: 7.0 }),
+            left_alone: Vec::new(),
             ago_s: 1,
             next_in_s: 2,
         })),

@@ -23,6 +23,7 @@ use super::ending::Ending;
 use super::events::hub::Hub;
 use super::events::{Audience, Reader};
 use super::explain::Explanation;
+use super::left_alone::LeftAlone;
 use super::metrics::snapshot::{Now, Snapshot, Sums, Work};
 use super::metrics::source::Exporter;
 use super::pace::{Pace, is_so_within};
@@ -85,6 +86,7 @@ pub struct Scheduler<'a> {
     /// They are there, and could not be had.
     is_without_counters: bool,
     slots: Slots,
+    left_alone: LeftAlone,
     places: BTreeMap<u32, intf::avx_topology>,
     /// What was counted when the policy came into force, or as soon afterwards as there was time.
     counted_before: Option<Metrics>,
@@ -134,6 +136,7 @@ impl<'a> Scheduler<'a> {
             counters,
             is_without_counters: false,
             slots,
+            left_alone: LeftAlone::default(),
             places,
             counted_before: Some(Metrics::default()),
             last_known: LastKnown::default(),

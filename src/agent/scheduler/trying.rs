@@ -11,8 +11,8 @@ use super::{LOOK_AROUND, Scheduler};
 use crate::agent::books;
 use crate::agent::control::{Answer, Pending};
 use crate::agent::policy::history::History;
-use crate::agent::trial::Trial;
 use crate::agent::trial::standing::{Known, Standing};
+use crate::agent::trial::{Order, Trial};
 use crate::bpf::intf::avx_cpu_stats;
 use crate::bpf::trials::{are_wanted, number_of};
 
@@ -72,7 +72,10 @@ impl Scheduler<'_> {
             .unwrap_or_else(|| Standing::new(in_force, self.places.keys().copied().collect(), now));
         let is_wide = |it: &avx_cpu_stats| it.looks_wide > 0;
         let has_avx_work = standing.rests() && books::cpu_stats(&self.skel)?.iter().any(is_wide);
-        standing.go_on(now, has_avx_work, |it| self.put_into_force(it));
+        standing.go_on(now, has_avx_work, |order| match order {
+            Order::PutIntoForce(policy) => self.put_into_force(policy),
+            Order::LeaveAlone(programs) => self.left_alone.put(&mut self.skel, programs),
+        });
         self.standing = Some(standing);
         Ok(())
     }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use super::meter::Meter;
 use super::programs::Programs;
 use crate::agent::policy::InForce;
+use crate::bpf::intf::avx_owner;
 use crate::trials::{Side, Subject, Sums};
 
 /// What programs get done, for as long as that is measured.
@@ -17,10 +18,17 @@ pub struct Measured {
     pub programs: Programs,
 }
 
+/// What a trial asks for.
+pub enum Order<'a> {
+    PutIntoForce(&'a InForce),
+    /// The only programs for whose work AVX cores are not, whatever is in force.
+    LeaveAlone(&'a [avx_owner]),
+}
+
 pub struct Machine<'a, F> {
     pub with: &'a InForce,
     pub without: &'a InForce,
-    pub put_into_force: F,
+    pub obey: F,
     pub measured: &'a mut Measured,
     pub is_concerned: bool,
 }
@@ -43,13 +51,20 @@ impl Measured {
     }
 }
 
-impl<F: FnMut(&InForce) -> Result<()>> Subject for Machine<'_, F> {
+impl<F: FnMut(Order<'_>) -> Result<()>> Subject for Machine<'_, F> {
     fn is_concerned(&mut self) -> bool {
         self.is_concerned
     }
 
     fn enter(&mut self, side: Side) -> Result<()> {
-        (self.put_into_force)(if side == Side::With { self.with } else { self.without })
+        let policy = if side == Side::With { self.with } else { self.without };
+        (self.obey)(Order::PutIntoForce(policy))
+    }
+
+    fn leave_alone(&mut self, programs: &[u64]) -> Result<()> {
+        let programs = programs.iter().filter_map(|it| self.measured.programs.get(*it));
+        let owners: Vec<_> = programs.map(|it| it.owner).collect();
+        (self.obey)(Order::LeaveAlone(&owners))
     }
 
     fn sums(&mut self) -> Result<Sums> {

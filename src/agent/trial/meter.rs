@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What programs get done, as BPF programs tell that are there as long as this is.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, ProgramInput, ProgramMut, libbpf_sys,
+    Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramInput, ProgramMut,
+    libbpf_sys,
 };
 use scx_utils::NR_CPU_IDS;
 use tracing::debug;
 
 use crate::agent::books;
 use crate::agent::counters::Instructions;
+use crate::agent::hints;
 use crate::bpf::PROGRESS_OBJECT;
 use crate::bpf::intf::{avx_owner, avx_progress};
 
 /// Called on each CPU, and not where the kernel calls it.
 const TELL: &str = "progress_tell";
+/// Where threads say themselves what they have done.
+const SAID: &str = "progress_said";
 
 pub struct Meter {
     object: Object,
@@ -24,16 +30,33 @@ pub struct Meter {
     _instructions: Option<Instructions>,
 }
 
+/// Where threads say how much they have done, if the kernel tells when they do.
+fn hear_of_hints(object: &mut OpenObject) -> Result<()> {
+    let is_told = hints::are_told()?;
+    if let Some(mut program) = object.progs_mut().find(|it| it.name() == SAID) {
+        program.set_autoload(is_told);
+    }
+    let place = Path::new(hints::PLACE);
+    if is_told && place.exists() {
+        let mut map = object.maps_mut().find(|map| map.name() == "hints");
+        let map = map.as_mut().context("there is no map of hints")?;
+        map.reuse_pinned_map(place).context("cannot read what threads say")?;
+    }
+    Ok(())
+}
+
 impl Meter {
     pub fn start(cpus: Vec<u32>) -> Result<Self> {
         let mut object = ObjectBuilder::default().open_memory(PROGRESS_OBJECT)?;
         let nr_cpu_ids = u32::try_from(*NR_CPU_IDS).context("too many CPUs")?;
         let mut counters = object.maps_mut().find(|map| map.name() == "counters");
         counters.as_mut().context("there are no counters")?.set_max_entries(nr_cpu_ids)?;
+        hear_of_hints(&mut object)?;
         let mut object = object.load().context("cannot load the programs that measure")?;
         let instructions = Self::count_instructions(&mut object, &cpus)
             .inspect_err(|error| debug!("instructions are not counted: {error:#}"));
-        let listening = object.progs_mut().filter(|program| program.name() != TELL);
+        let listening =
+            object.progs_mut().filter(|program| program.name() != TELL && program.autoload());
         let attach = |program: ProgramMut<'_>| {
             program.attach().with_context(|| format!("cannot attach {:?}", program.name()))
         };

@@ -20,6 +20,7 @@ use super::policy::InForce;
 use crate::bpf::trials::number_of;
 use crate::trials::Comparison;
 pub use current::Trials;
+pub use machine::Order;
 use machine::{Machine, Measured, after_ns, ns_since};
 pub use report::{Ended, More, Report};
 use report::{Outcome, Side};
@@ -84,7 +85,7 @@ impl Trial {
     pub fn go_on(
         &mut self,
         now: Instant,
-        put_into_force: impl FnMut(&InForce) -> Result<()>,
+        mut put_into_force: impl FnMut(&InForce) -> Result<()>,
     ) -> Option<Ended> {
         if self.left(now).is_zero() {
             return Some(Ended::Over);
@@ -98,7 +99,11 @@ impl Trial {
         let mut machine = Machine {
             with: &self.tried,
             without: &self.in_force,
-            put_into_force,
+            obey: |order: Order<'_>| match order {
+                Order::PutIntoForce(policy) => put_into_force(policy),
+                // Who is better off is what somebody wants to know of all of them.
+                Order::LeaveAlone(_) => Ok(()),
+            },
             measured: &mut self.measured,
             is_concerned: true,
         };

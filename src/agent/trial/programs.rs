@@ -22,19 +22,22 @@ pub enum Measure {
     Instructions,
     /// Which is only as good as the clock.
     CpuTime,
+    /// What it says itself.
+    Metric,
 }
 
 #[derive(Clone, Debug)]
 pub struct Program {
     pub name: String,
-    pub cgroup: u64,
+    pub owner: avx_owner,
     pub measure: Measure,
     pub awake_ns: u64,
 }
 
 #[derive(Default)]
 pub struct Programs {
-    numbers: BTreeMap<(u64, [u64; 2]), u64>,
+    /// Of a program there are two, if it says itself what it gets done as well.
+    numbers: BTreeMap<(u64, [u64; 2], bool), u64>,
     known: Vec<Program>,
 }
 
@@ -57,6 +60,7 @@ impl Measure {
             Self::Activities => progress.activities,
             Self::Instructions => progress.instructions,
             Self::CpuTime => progress.ran_ns,
+            Self::Metric => progress.said,
         }
     }
 }
@@ -68,27 +72,44 @@ impl Programs {
 
     /// What each has done so far. A program is measured by the same from its beginning to its end.
     pub fn sums(&mut self, progress: &[(avx_owner, avx_progress)]) -> Sums {
-        progress.iter().filter_map(|(owner, it)| self.sum(owner, it)).collect()
+        let both = |(owner, it): &(avx_owner, avx_progress)| {
+            [false, true].map(|is_claim| self.sum(owner, it, is_claim))
+        };
+        progress.iter().flat_map(both).flatten().collect()
     }
 
-    fn sum(&mut self, owner: &avx_owner, progress: &avx_progress) -> Option<(u64, Sum)> {
-        let number = self.number(owner, progress)?;
+    fn sum(
+        &mut self,
+        owner: &avx_owner,
+        progress: &avx_progress,
+        is_claim: bool,
+    ) -> Option<(u64, Sum)> {
+        let number = self.number(owner, progress, is_claim)?;
         let program = self.known.get_mut(usize::try_from(number).ok()?)?;
         program.awake_ns = progress.awake_ns;
         let work = program.measure.work(progress) as f64;
         let awake_ns = progress.awake_ns as f64;
-        Some((number, Sum { work, awake_ns, weight: progress.weight as f64 }))
+        let weight = if is_claim { 0.0 } else { progress.weight as f64 };
+        Some((number, Sum { work, awake_ns, weight }))
     }
 
-    fn number(&mut self, owner: &avx_owner, progress: &avx_progress) -> Option<u64> {
-        let key = (owner.cgroup, owner.program.words);
+    fn number(
+        &mut self,
+        owner: &avx_owner,
+        progress: &avx_progress,
+        is_claim: bool,
+    ) -> Option<u64> {
+        let key = (owner.cgroup, owner.program.words, is_claim);
         if let Some(number) = self.numbers.get(&key) {
             return Some(*number);
         }
+        let measure = match is_claim {
+            true => (progress.said > 0).then_some(Measure::Metric),
+            false => Measure::of(progress),
+        }?;
         let name = printable(&text_of(&owner.program));
-        let measure = Measure::of(progress)?;
         let number = self.known.len() as u64;
-        self.known.push(Program { name, cgroup: owner.cgroup, measure, awake_ns: 0 });
+        self.known.push(Program { name, owner: *owner, measure, awake_ns: 0 });
         self.numbers.insert(key, number);
         Some(number)
     }
@@ -103,7 +124,8 @@ mod tests {
 
     fn progress(awake_ms: u64, activities: u64, instructions: u64) -> avx_progress {
         let awake_ns = awake_ms * MS;
-        avx_progress { awake_ns, ran_ns: awake_ns / 2, activities, instructions, weight: 100 }
+        let ran_ns = awake_ns / 2;
+        avx_progress { awake_ns, ran_ns, activities, instructions, weight: 100, said: 0 }
     }
 
     fn owner(cgroup: u64) -> avx_owner {
@@ -130,9 +152,21 @@ mod tests {
         let later = programs.sums(&[(owner(1), progress(900, 3, 0))]);
         assert_eq!(later[&0], Sum { work: 3.0, awake_ns: 900e6, weight: 100.0 });
         let names: Vec<_> =
-            [0, 1].iter().filter_map(|it| programs.get(*it)).map(|it| it.cgroup).collect();
+            [0, 1].iter().filter_map(|it| programs.get(*it)).map(|it| it.owner.cgroup).collect();
         assert_eq!(names, [1, 2]);
         assert!(programs.get(2).is_none());
         assert_eq!(programs.get(0).unwrap().name, "nginx");
+    }
+
+    #[test]
+    fn what_a_program_says_itself_is_another_measure_without_a_say() {
+        let mut programs = Programs::default();
+        let says = |said| avx_progress { said, ..progress(100, 5, 7) };
+        assert_eq!(programs.sums(&[(owner(1), says(0))]).len(), 1);
+        let sums = programs.sums(&[(owner(1), says(30))]);
+        assert_eq!(sums[&0], Sum { work: 5.0, awake_ns: 100e6, weight: 100.0 });
+        assert_eq!(sums[&1], Sum { work: 30.0, awake_ns: 100e6, weight: 0.0 });
+        let measures = [0, 1].map(|it| programs.get(it).unwrap().measure);
+        assert_eq!(measures, [Measure::Activities, Measure::Metric]);
     }
 }

@@ -99,21 +99,28 @@ impl Outcome {
             let it = programs.get(*number).filter(|_| gain.error.is_finite())?;
             Some(Compared {
                 name: it.name.clone(),
-                cgroup: it.cgroup,
+                cgroup: it.owner.cgroup,
                 path: String::new(),
                 measure: it.measure,
                 awake_s: it.awake_ns as f64 / 1e9,
                 more: more(gain),
             })
         };
-        let mut programs: Vec<_> = judgement.programs.iter().filter_map(compared).collect();
+        let all = judgement.programs.iter().chain(&judgement.claims);
+        let mut programs: Vec<_> = all.filter_map(compared).collect();
         programs.sort_by(|a, b| b.awake_s.total_cmp(&a.awake_s));
         Self { all: more(&judgement.balance), programs }
     }
 
     fn names(&self, is_meant: impl Fn(&More) -> bool) -> String {
-        let meant = self.programs.iter().filter(|it| is_meant(&it.more));
-        meant.map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ")
+        let mut names: Vec<&str> = Vec::new();
+        for it in self.programs.iter().filter(|it| is_meant(&it.more)) {
+            // One that says itself what it gets done is there twice.
+            if !names.contains(&it.name.as_str()) {
+                names.push(&it.name);
+            }
+        }
+        names.join(", ")
     }
 
     /// Which of the two is better for whom.
@@ -149,6 +156,7 @@ impl Measure {
             Self::Activities => "activities",
             Self::Instructions => "instructions",
             Self::CpuTime => "CPU time",
+            Self::Metric => "its metric",
         }
     }
 }
@@ -227,7 +235,7 @@ mod tests {
         );
         assert_eq!(
             verdict(vec![open.clone(), better.clone(), better]),
-            "policy 8 is better for nginx, nginx; of 1 more it is not known"
+            "policy 8 is better for nginx; of 1 more it is not known"
         );
         assert_eq!(verdict(vec![worse]), "policy 7 is better for x264");
         assert_eq!(verdict(vec![open]), "no program is known to get more done under one of them");

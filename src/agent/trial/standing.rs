@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use super::More;
-use super::machine::{Machine, Measured, after_ns, ns_since};
+use super::machine::{Machine, Measured, Order, after_ns, ns_since};
 use super::report::LIKELY;
 use crate::agent::policy::InForce;
 use crate::bpf::trials::{number_without, without};
-use crate::trials::Course;
+use crate::trials::{Course, Judgement};
 
 pub struct Standing {
     course: Course,
@@ -34,6 +34,8 @@ struct Last {
     at_ns: u64,
     pays: bool,
     more: Option<More>,
+    /// They are left alone, because they say that they get less done with AVX cores.
+    left_alone: Vec<String>,
 }
 
 /// What trials know of AVX cores.
@@ -55,6 +57,9 @@ pub struct Found {
     pub pays: bool,
     /// What all programs get done with AVX cores, by their geometric mean, if it is known.
     pub more: Option<More>,
+    /// Programs for whose work they are not, because these say that they get less done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_alone: Vec<String>,
     /// How long ago that was, and when the next one is to begin.
     pub ago_s: u64,
     pub next_in_s: u64,
@@ -75,10 +80,10 @@ impl Standing {
         }
     }
 
-    /// With AVX cores or without, as trials have it now.
+    /// With AVX cores or without, as the last trial that is over has it.
     pub fn in_force(&self) -> InForce {
-        let with_avx_cores = self.failed.is_none() && self.course.decided() == Some(true);
-        if with_avx_cores { self.with } else { self.without }
+        let pays = self.last.as_ref().is_some_and(|last| last.pays);
+        if pays && self.failed.is_none() { self.with } else { self.without }
     }
 
     pub fn is_of(&self, policy: &InForce) -> bool {
@@ -105,6 +110,7 @@ impl Standing {
                 Known::Found(Found {
                     pays: last.pays,
                     more: last.more,
+                    left_alone: last.left_alone.clone(),
                     ago_s: seconds(last.at_ns, now_ns),
                     next_in_s: seconds(now_ns, self.course.due_ns()),
                 })
@@ -114,12 +120,20 @@ impl Standing {
         }
     }
 
+    fn found(&self, at_ns: u64, pays: bool) -> Last {
+        let judgement = self.course.judgement();
+        let more = judgement.map(|it| More::of(&it.balance, it.sure(&it.balance, LIKELY)));
+        let harmed = judgement.filter(|_| pays).map(Judgement::claimed_harms).unwrap_or_default();
+        let programs = harmed.iter().filter_map(|it| self.measured.programs.get(*it));
+        Last { at_ns, pays, more, left_alone: programs.map(|it| it.name.clone()).collect() }
+    }
+
     /// If trials fail, nothing is known of AVX cores, and there are none.
     pub fn go_on(
         &mut self,
         now: Instant,
         has_avx_work: bool,
-        mut put_into_force: impl FnMut(&InForce) -> Result<()>,
+        mut obey: impl FnMut(Order<'_>) -> Result<()>,
     ) {
         let now_ns = ns_since(self.began, now);
         if self.failed.is_some() || now_ns < self.course.due_ns() {
@@ -128,13 +142,13 @@ impl Standing {
         let mut machine = Machine {
             with: &self.with,
             without: &self.without,
-            put_into_force: &mut put_into_force,
+            obey: &mut obey,
             measured: &mut self.measured,
             is_concerned: has_avx_work,
         };
         if let Err(error) = self.course.go_on(now_ns, &mut machine) {
             self.measured.stop();
-            let ended = put_into_force(&self.without);
+            let ended = obey(Order::PutIntoForce(&self.without));
             let also =
                 ended.err().map_or(String::new(), |it| format!(", and cannot be ended: {it:#}"));
             self.failed = Some(format!("{error:#}{also}"));
@@ -143,9 +157,7 @@ impl Standing {
         }
         if let Some(pays) = self.course.decided() {
             self.measured.stop();
-            let judgement = self.course.judgement();
-            let more = judgement.map(|it| More::of(&it.balance, it.sure(&it.balance, LIKELY)));
-            self.last = Some(Last { at_ns: now_ns, pays, more });
+            self.last = Some(self.found(now_ns, pays));
             info!("{}", self.known(now));
         }
     }
@@ -168,7 +180,7 @@ impl fmt::Display for Known {
 
 impl Found {
     fn sentence(&self) -> String {
-        let Self { pays, more, .. } = self;
+        let Self { pays, more, left_alone, .. } = self;
         let verdict =
             if *pays { "AVX cores pay" } else { "AVX cores do not pay, and there are none" };
         let more = more.map_or("nothing of programs is known".to_owned(), |more| {
@@ -177,7 +189,11 @@ impl Found {
         let [ago, next] = [self.ago_s, self.next_in_s]
             .map(|it| humantime::format_duration(Duration::from_secs(it)));
         let when = if self.ago_s == 0 { "now".to_owned() } else { format!("{ago} ago") };
-        format!("{verdict}: {more}, as a trial found {when}; the next one is in {next}")
+        let alone = match left_alone.join(", ") {
+            names if names.is_empty() => String::new(),
+            names => format!("; {names}: left alone, by what they say that they get done"),
+        };
+        format!("{verdict}: {more}, as a trial found {when}; the next one is in {next}{alone}")
     }
 }
 
@@ -189,7 +205,8 @@ mod tests {
     use crate::agent::policy::standard;
 
     /// Of each policy that it put into force whether there are AVX cores.
-    fn put_into_force(in_force: &mut Vec<bool>, it: &InForce) -> Result<()> {
+    fn obey(in_force: &mut Vec<bool>, order: &Order<'_>) -> Result<()> {
+        let Order::PutIntoForce(it) = order else { return Ok(()) };
         let has_avx_cores = it.policy.avx_cores_for != 0;
         in_force.push(has_avx_cores);
         ensure!(!has_avx_cores, "the map is gone");
@@ -204,7 +221,7 @@ mod tests {
         let mut in_force = Vec::new();
         for (after_s, has_avx_work) in [(0, true), (1, false), (2, true), (600, true)] {
             let now = began + Duration::from_secs(after_s);
-            it.go_on(now, has_avx_work, |it| put_into_force(&mut in_force, it));
+            it.go_on(now, has_avx_work, |order| obey(&mut in_force, &order));
             if after_s == 1 {
                 assert_eq!(it.known(now), Known::NothingToTry);
             }
@@ -216,14 +233,33 @@ mod tests {
         assert_eq!(it.due(), None);
     }
 
+    /// Also while it is tried again: what was found last is in force in effect.
+    #[test]
+    fn what_a_trial_found_is_in_force_until_the_next_one_is_over() {
+        let began = Instant::now();
+        let mut it = Standing::new(InForce::new(1, standard()), vec![0], began);
+        for pays in [false, true] {
+            it.last = Some(Last { at_ns: 0, pays, more: None, left_alone: Vec::new() });
+            assert_eq!(it.in_force().policy.avx_cores_for != 0, pays);
+        }
+        it.failed = Some("the map is gone".to_owned());
+        assert_eq!(it.in_force().policy.avx_cores_for, 0);
+    }
+
     #[test]
     fn what_was_found_is_a_sentence() {
         let more = Some(More { percent: 3.0, from: 2.0, to: 4.0 });
-        let found = Found { pays: true, more, ago_s: 12, next_in_s: 90 };
+        let found = Found { pays: true, more, left_alone: Vec::new(), ago_s: 12, next_in_s: 90 };
         assert_eq!(
             found.sentence(),
             "AVX cores pay: programs get +3.0 % (+2.0 to +4.0) more done with them, as a trial found \
              12s ago; the next one is in 1m 30s"
+        );
+        let alone = Found { left_alone: vec!["a".to_owned(), "b".to_owned()], ..found.clone() };
+        assert!(
+            alone
+                .sentence()
+                .ends_with("1m 30s; a, b: left alone, by what they say that they get done")
         );
         let nothing = Found { pays: false, more: None, ..found }.sentence();
         assert!(

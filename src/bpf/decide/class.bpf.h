@@ -87,6 +87,13 @@ static __always_inline bool serves_all(const struct avx_policy *policy)
 	return policy->avx_cores_for == SERVED_ALL;
 }
 
+/* Whether they are for the work of this one. */
+static __always_inline bool is_served(const struct avx_policy *policy,
+				      const struct avx_process *process)
+{
+	return serves_all(policy) && !process->left_alone;
+}
+
 /*
  * Whether programs that start get a C library without AVX-512. They may run for long, so those
  * that start while trials have found no AVX cores useful are prepared for the next trial.

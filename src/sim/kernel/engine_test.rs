@@ -8,9 +8,9 @@ use super::program::{Program, Step};
 use super::{Class, Kernel, MASK_WORDS, Task};
 use crate::agent::policy;
 use crate::bpf::intf::{
-    AVX_TIER_OBSERVE, AVX_TIER_TRAP, AVX_TIER_XSTATE, BOUNDARY_SYSCALL, CAUSE_FAULT, EVENT_BEGAN,
-    EVENT_ENDED, EVENT_SENT, ROLE_AVX, ROLE_SCALAR, avx_cpu_stats, avx_event, avx_policy_in_force,
-    avx_tier, avx_topology,
+    AVX_HINT_AVX512, AVX_TIER_OBSERVE, AVX_TIER_TRAP, AVX_TIER_XSTATE, BOUNDARY_SYSCALL,
+    CAUSE_FAULT, EVENT_BEGAN, EVENT_ENDED, EVENT_SENT, ROLE_AVX, ROLE_SCALAR, avx_cpu_stats,
+    avx_event, avx_policy_in_force, avx_tier, avx_topology,
 };
 use crate::processors::UNKNOWN_CLOCKS;
 use crate::sim::machine::hardware::Steady;
@@ -620,4 +620,33 @@ fn who_has_to_stay_lowers_the_clock_for_as_long_as_it_does_wide_work() {
     let (lowered, wide) = (share(|cpu| cpu.lowered_ns), share(|cpu| cpu.avx_ns));
     assert!((0.10..0.11).contains(&wide), "{wide}");
     assert!((0.44..0.47).contains(&lowered), "{lowered}");
+}
+
+/// Two do the same, and one says that it gets less done with AVX cores. What it says in hints does not
+/// count then.
+#[test]
+fn who_says_that_avx_cores_harm_it_is_left_alone_and_nobody_else() {
+    let mut engine = machine(4, AVX_TIER_TRAP, &["sizing=static", "avx-cpus=1"]);
+    let steps = [Step::Work(Kind::Scalar, 1e6), Step::Work(Kind::Heavy512, 5e4), Step::Syscall];
+    let hinted = [Step::Hint(AVX_HINT_AVX512.into()), Step::Work(Kind::Scalar, 1e6), Step::Syscall];
+    let served = engine.spawn(forever(&steps), 100);
+    let alone = [&steps, &hinted].map(|steps| engine.spawn(forever(steps), 100));
+    let moves = |engine: &mut Engine<Steady>| {
+        let all = [served, alone[0], alone[1]];
+        let before = all.map(|task| engine.kernel().moves(task));
+        engine.run_for(SECOND).unwrap();
+        let mut moves = all.map(|task| engine.kernel().moves(task));
+        moves.iter_mut().zip(before).for_each(|(moves, before)| *moves -= before);
+        moves
+    };
+    let before = moves(&mut engine);
+    assert!(before[..2].iter().all(|moves| *moves > 500), "{before:?}");
+    let hints = sum(&engine, |cpu| cpu.hints);
+    alone.iter().for_each(|task| engine.kernel_mut().leave_alone(*task));
+    let after = moves(&mut engine);
+    assert!(after[0] > 500 && after[1] < 20, "{after:?}");
+    let ended = sum(&engine, |cpu| cpu.hints) - hints;
+    assert_eq!(ended, 1, "what it says is heard");
+    let is_hidden = |task| engine.kernel().is_hidden_from(task);
+    assert!(!is_hidden(alone[0]) && sum(&engine, |cpu| cpu.wide_faults) > 1500);
 }

@@ -204,6 +204,8 @@ void sim_audit(void);
 /* Between these files. */
 void sim_fair_audit(u64 unnoticed_ns);
 void sim_tell_hint(struct task_struct *p, u64 hint);
+/* The program of @task says that it gets less done with AVX cores. */
+void sim_leave_alone(struct sim_task *task);
 const struct sim_cpu *sim_cpu(u32 cpu);
 struct sim_task *sim_newest_task(void);
 bool sim_may_use(const struct sim_task *task, u32 cpu);

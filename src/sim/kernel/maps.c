@@ -104,7 +104,7 @@ void *sim_map_lookup_slowly(void *map, u32 type, const void *key, u32 key_size, 
 	struct sim_map *it = *home_of(map);
 	u32 n;
 
-	if (type == BPF_MAP_TYPE_LRU_HASH)
+	if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH)
 		return it ? lookup_hash(it, key, key_size) : NULL;
 	if (!it)
 		it = new_map(map, value_size, SIM_ENTRIES_MAX);

@@ -317,6 +317,13 @@ impl Kernel {
         unsafe { native::sim_exec(cpu, told) }
     }
 
+    /// As the agent does with a program that says that it gets less done with AVX cores.
+    #[cfg(test)]
+    pub fn leave_alone(&mut self, task: Task) {
+        // SAFETY: see above.
+        unsafe { native::sim_leave_alone(task.0) }
+    }
+
     pub fn hint(&mut self, cpu: u32, hint: u64) {
         // SAFETY: see above.
         unsafe { native::sim_hint(cpu, hint) }

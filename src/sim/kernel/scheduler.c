@@ -82,6 +82,15 @@ void sim_tell_hint(struct task_struct *p, u64 hint)
 	avxspec_hint_given((struct bpf_map *)&hints, NULL, NULL, 0, 0);
 }
 
+void sim_leave_alone(struct sim_task *task)
+{
+	struct avx_owner owner = owner_of(&task->t);
+	u8 yes = true;
+
+	bpf_map_update_elem(&left_alone, &owner, &yes, BPF_ANY);
+	left_alone_changes++;
+}
+
 u64 sim_task_waived(struct sim_task *task)
 {
 	const struct task_ctx *tctx = lookup_task(&task->t);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* hinted_loop [PROGRAM...]: says that its work is AVX work, and works or becomes that. */
+/*
+ * hinted_loop [PROGRAM...]: says that its work is AVX work, and works, and says how much it has
+ * done, or becomes that program.
+ */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -18,6 +21,9 @@ int main(int argc, char **argv)
 		perror(argv[1]);
 		return 1;
 	}
-	for (;;)
-		__asm__ volatile("pause");
+	for (;;) {
+		for (volatile long n = 0; n < 10000; n++)
+			;
+		scx_avxspec_done(&hints, 1);
+	}
 }

@@ -286,6 +286,7 @@ static inline long bpf_probe_read_kernel(void *to, u32 size, const void *from)
 #define __uint(name, value) int(*name)[value]
 #define __type(name, value) typeof(value) *name
 
+#define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_PERF_EVENT_ARRAY 4
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
