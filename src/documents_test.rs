@@ -71,8 +71,12 @@ fn trouble_with(words: &str) -> Option<String> {
     if words.starts_with("avxspec_") && !metrics::reference().contains(&format!("`{words}`")) {
         return Some(format!("no metric {words}"));
     }
-    let settings = all.iter().filter(|word| !word.starts_with('-'));
-    let mut settings = settings.filter_map(|word| word.split_once('='));
+    // What stands behind that flag is none, though it looks like one.
+    let is_setting = |(n, word): &(usize, &&str)| {
+        !word.starts_with('-') && n.checked_sub(1).is_none_or(|n| all[n] != "--progress")
+    };
+    let settings = all.iter().enumerate().filter(is_setting);
+    let mut settings = settings.filter_map(|(_, word)| word.split_once('='));
     settings
         .find(|(knob, value)| {
             let is_example = value.is_empty() || *knob == "KNOB";
@@ -109,6 +113,7 @@ fn what_is_quoted_is_found() {
         "avxspec_cpus",
         "sizing=static",
         "--set avx-cpus=4",
+        "scx_avxspec --progress nginx=/run/laps",
         "OPTIONS=",
         "CONFIG_BPF=y",
         "trap",

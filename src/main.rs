@@ -28,11 +28,12 @@ use crate::agent::metrics::Listen;
 use crate::agent::policy::{self, history::History};
 use crate::agent::preflight::tier;
 use crate::agent::setup::LoadOpts;
+use crate::agent::trial::outside::{Outside, Place};
 use crate::cmd::later::Later;
 use crate::cmd::log::Log;
 
 /// What means something only where a scheduler is started.
-const OF_A_START: [&str; 11] = [
+const OF_A_START: [&str; 12] = [
     "stats",
     "policy",
     "settings",
@@ -41,6 +42,7 @@ const OF_A_START: [&str; 11] = [
     "exit_dump_len",
     "force",
     "clock_counters",
+    "progress",
     "tier",
     "check_policies",
     "LibbpfOpts",
@@ -116,6 +118,12 @@ struct Opts {
     /// fourth event, the operations of 512 bits.
     #[arg(long, value_name = "best|none|PMU:EVENT,...", default_value_t = Choice::Best)]
     clock_counters: Choice,
+
+    /// How much a program has done, if it does not say so itself: a number that only grows, in a
+    /// file or behind a URL, where with a # it is a series of Prometheus's. Trials measure it by
+    /// that as well; may be given several times.
+    #[arg(long, value_name = "PROGRAM=FILE|URL[#SERIES]")]
+    progress: Vec<Place>,
 
     /// Find out about AVX work in this way, and not in the best that there is.
     #[arg(long, value_name = "NAME", value_enum)]
@@ -217,6 +225,7 @@ fn run(opts: Opts, log: &mut Option<Log>) -> Result<()> {
         forced: opts.force,
         check_policies: opts.check_policies,
         clock_counters: opts.clock_counters,
+        outside: Outside::new(&opts.progress)?,
         tier: opts.tier,
         exit_dump_len: opts.exit_dump_len,
         libbpf: opts.libbpf,

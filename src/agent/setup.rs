@@ -18,6 +18,7 @@ use super::counters::{Choice, Source};
 use super::hints;
 use super::preflight::{Tier, tier};
 use super::symbols::kernel_has;
+use super::trial::outside::Outside;
 use crate::bpf::intf;
 use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, OpenBpfSkel};
@@ -35,6 +36,8 @@ pub struct LoadOpts {
     pub forced: bool,
     pub check_policies: bool,
     pub clock_counters: Choice,
+    /// What programs get done that do not say so themselves.
+    pub outside: Outside,
     /// That is asked for instead of the best.
     pub tier: Option<tier::Name>,
     pub exit_dump_len: u32,

@@ -4,6 +4,20 @@
 
 use super::intf::avx_name;
 
+/// The kernel cuts off what is longer.
+pub const LONGEST_NAME: usize = size_of::<avx_name>() - 1;
+
+/// As the kernel has it, unless it is longer there or could not be typed.
+pub fn name_of(name: &str) -> Option<avx_name> {
+    if name.contains(char::is_control) {
+        return None;
+    }
+    let mut bytes = [0; size_of::<avx_name>()];
+    bytes[..LONGEST_NAME].get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+    let words = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+    Some(avx_name { words: [words(0), words(size_of::<u64>())] })
+}
+
 /// Up to the first zero. Whoever chose it may have put anything into it.
 pub fn text_of(name: &avx_name) -> String {
     let bytes: Vec<u8> = name.words.iter().flat_map(|word| word.to_ne_bytes()).collect();

@@ -12,7 +12,7 @@ use crate::rig::{Flavour, Qemu, in_repository, program};
 
 crate::tests! {
     trials:
-    a_trial_tells_who_gets_less_done_and_changes_nothing(17),
+    a_trial_tells_who_gets_less_done_and_changes_nothing(20),
     where_trials_find_that_they_do_not_pay_there_are_no_avx_cores(14),
     a_trial_ends_with_who_asked_for_it_and_with_another_policy(20),
 }
@@ -57,7 +57,8 @@ fn where_trials_find_that_they_do_not_pay_there_are_no_avx_cores() -> Result<()>
 
 /// In force nobody is moved. Under the other policy two loops share one CPU and get half done, which
 /// for half of the time is three quarters of what they would get, and say so themselves. Those that
-/// sleep do not notice, and nobody notices what another one says of all of them.
+/// sleep do not notice, and nobody notices what another one says of all of them, nor that the number
+/// of yet another one is behind a URL that hangs.
 fn a_trial_tells_who_gets_less_done_and_changes_nothing() -> Result<()> {
     let guest = scheduler_guest(Qemu::cpus(4).counted_time(4), Flavour::Stock)?;
     let outcome = with_fake_counters(guest, Flavour::Stock)?
@@ -65,9 +66,13 @@ fn a_trial_tells_who_gets_less_done_and_changes_nothing() -> Result<()> {
         .program(&program::compile(&in_repository("tests/guest/avx/liar.c"))?)
         .command(&script(
             "insmod /fake_clocks.ko pmu=cpu culprit=hinted_loop
-             start_scheduler --force --policy observe
+             ip link set lo up
+             sleep 1000 | nc -l -p 9999 >/dev/null &
+             start_scheduler --force --policy observe --progress sh=/tmp/naps \
+                 --progress awk=http://127.0.0.1:9999/metrics
              mkdir /sys/fs/cgroup/naps
-             sh -c 'echo 0 >/sys/fs/cgroup/naps/cgroup.procs; while :; do sleep 0.01; done' & naps=$!
+             sh -c 'echo 0 >/sys/fs/cgroup/naps/cgroup.procs
+                    while :; do sleep 0.01; naps=$((naps + 1)); echo $naps >/tmp/naps; done' & naps=$!
              hinted_loop & first=$!
              hinted_loop & second=$!
              awk 'BEGIN { while (1); }' & spin=$!
@@ -111,6 +116,7 @@ fn a_trial_tells_who_gets_less_done_and_changes_nothing() -> Result<()> {
     }
     row("awk", "CPU time", "/")?;
     row("sleep", "activities", "/naps")?;
+    row("sh", "its metric", r"\(all\)")?;
     for sentence in ["policy 1 is better for hinted_loop", "# policy 1\n# observe\n"] {
         ensure!(said.contains(sentence), "no {sentence:?} in {said}");
     }

@@ -12,7 +12,7 @@ use toml::de::DeValue;
 use super::words::quoted;
 use crate::agent::cpulist;
 use crate::bpf::intf::{self, avx_name, avx_policy};
-use crate::bpf::names::text_of;
+use crate::bpf::names::{LONGEST_NAME, name_of, text_of};
 
 pub struct Knob {
     pub name: &'static str,
@@ -175,21 +175,11 @@ fn list_with(cpus: &BTreeSet<u32>) -> CpuList {
     list
 }
 
-/// The kernel cuts off what is longer.
-const LONGEST_NAME: usize = size_of::<avx_name>() - 1;
-
 /// Control characters are no part of a name: the first zero ends it.
 pub fn names_of(names: &[&str]) -> Option<Names> {
     let mut all = NO_NAMES;
     for (n, name) in names.iter().enumerate() {
-        if name.contains(char::is_control) {
-            return None;
-        }
-        let mut bytes = [0; size_of::<avx_name>()];
-        bytes[..LONGEST_NAME].get_mut(..name.len())?.copy_from_slice(name.as_bytes());
-        let words =
-            |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
-        *all.get_mut(n)? = avx_name { words: [words(0), words(size_of::<u64>())] };
+        *all.get_mut(n)? = name_of(name)?;
     }
     Some(all)
 }

@@ -36,6 +36,7 @@ use super::slots::Slots;
 use super::stats::{self, LastKnown, Metrics, Server};
 use super::status::{self, Roles, Status, Tried, seconds};
 use super::trial::Trials;
+use super::trial::outside::Outside;
 use super::trial::standing::Standing;
 use super::{books, light, service, topology};
 use crate::about::{NAME, version};
@@ -91,6 +92,7 @@ pub struct Scheduler<'a> {
     /// What was counted when the policy came into force, or as soon afterwards as there was time.
     counted_before: Option<Metrics>,
     last_known: LastKnown,
+    outside: Outside,
     trials: Trials,
     standing: Option<Standing>,
     hub: Arc<Hub>,
@@ -140,6 +142,7 @@ impl<'a> Scheduler<'a> {
             places,
             counted_before: Some(Metrics::default()),
             last_known: LastKnown::default(),
+            outside: opts.outside.clone(),
             trials: Trials::default(),
             standing: None,
             hub,

@@ -12,7 +12,7 @@ use crate::agent::books;
 use crate::agent::control::{Answer, Pending};
 use crate::agent::policy::history::History;
 use crate::agent::trial::standing::{Known, Standing};
-use crate::agent::trial::{Order, Trial};
+use crate::agent::trial::{Measured, Order, Trial};
 use crate::bpf::intf::avx_cpu_stats;
 use crate::bpf::trials::{are_wanted, number_of};
 
@@ -29,8 +29,7 @@ impl Scheduler<'_> {
         let standing = self.standing.as_ref().map(Standing::in_force);
         let in_force = standing.unwrap_or(*history.in_force());
         let tried = history.tries(settings, now)?;
-        let cpus = self.places.keys().copied().collect();
-        let trial = Trial::begin(tried, in_force, time, cpus, now)?;
+        let trial = Trial::begin(tried, in_force, time, self.measured(), now)?;
         info!(
             "{}: policy {} ({}) is tried against {} for {}",
             pending.peer,
@@ -68,8 +67,7 @@ impl Scheduler<'_> {
             return Ok(());
         }
         let known = self.standing.take().filter(|it| it.is_of(&in_force));
-        let mut standing = known
-            .unwrap_or_else(|| Standing::new(in_force, self.places.keys().copied().collect(), now));
+        let mut standing = known.unwrap_or_else(|| Standing::new(in_force, self.measured(), now));
         let is_wide = |it: &avx_cpu_stats| it.looks_wide > 0;
         let has_avx_work = standing.rests() && books::cpu_stats(&self.skel)?.iter().any(is_wide);
         standing.go_on(now, has_avx_work, |order| match order {
@@ -78,6 +76,10 @@ impl Scheduler<'_> {
         });
         self.standing = Some(standing);
         Ok(())
+    }
+
+    fn measured(&self) -> Measured {
+        Measured::new(self.places.keys().copied().collect(), self.outside.clone())
     }
 
     /// What trials know of AVX cores, if the policy leaves it to them.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::meter::Meter;
+use super::outside::{Asked, Outside};
 use super::programs::Programs;
 use crate::agent::policy::InForce;
 use crate::bpf::intf::avx_owner;
@@ -14,8 +15,14 @@ use crate::trials::{Side, Subject, Sums};
 /// What programs get done, for as long as that is measured.
 pub struct Measured {
     cpus: Vec<u32>,
-    meter: Option<Meter>,
+    outside: Outside,
+    running: Option<Running>,
     pub programs: Programs,
+}
+
+pub struct Running {
+    meter: Meter,
+    _asked: Asked,
 }
 
 /// What a trial asks for.
@@ -34,20 +41,24 @@ pub struct Machine<'a, F> {
 }
 
 impl Measured {
-    pub fn new(cpus: Vec<u32>) -> Self {
-        Self { cpus, meter: None, programs: Programs::default() }
+    pub fn new(cpus: Vec<u32>, outside: Outside) -> Self {
+        Self { cpus, outside, running: None, programs: Programs::default() }
     }
 
     /// Unless it has, which it does as well when somebody wants to know.
     pub fn start(&mut self) -> Result<&Meter> {
-        Ok(match &mut self.meter {
-            Some(meter) => meter,
-            meter => meter.insert(Meter::start(self.cpus.clone())?),
-        })
+        let running = match &mut self.running {
+            Some(running) => running,
+            running => running.insert(Running {
+                meter: Meter::start(self.cpus.clone())?,
+                _asked: self.outside.ask(),
+            }),
+        };
+        Ok(&running.meter)
     }
 
     pub fn stop(&mut self) {
-        self.meter = None;
+        self.running = None;
     }
 }
 
@@ -62,14 +73,14 @@ impl<F: FnMut(Order<'_>) -> Result<()>> Subject for Machine<'_, F> {
     }
 
     fn leave_alone(&mut self, programs: &[u64]) -> Result<()> {
-        let programs = programs.iter().filter_map(|it| self.measured.programs.get(*it));
-        let owners: Vec<_> = programs.map(|it| it.owner).collect();
+        let owners = |it: &u64| self.measured.programs.owners(*it);
+        let owners: Vec<_> = programs.iter().flat_map(owners).collect();
         (self.obey)(Order::LeaveAlone(&owners))
     }
 
     fn sums(&mut self) -> Result<Sums> {
         let progress = self.measured.start()?.progress()?;
-        Ok(self.measured.programs.sums(&progress))
+        Ok(self.measured.programs.sums(&progress, &self.measured.outside.sums()))
     }
 }
 

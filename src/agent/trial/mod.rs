@@ -7,6 +7,7 @@
 mod current;
 mod machine;
 mod meter;
+pub mod outside;
 mod programs;
 mod report;
 pub mod standing;
@@ -20,8 +21,8 @@ use super::policy::InForce;
 use crate::bpf::trials::number_of;
 use crate::trials::Comparison;
 pub use current::Trials;
-pub use machine::Order;
-use machine::{Machine, Measured, after_ns, ns_since};
+use machine::{Machine, after_ns, ns_since};
+pub use machine::{Measured, Order};
 pub use report::{Ended, More, Report};
 use report::{Outcome, Side};
 
@@ -45,7 +46,7 @@ impl Trial {
         tried: InForce,
         in_force: InForce,
         time: Duration,
-        cpus: Vec<u32>,
+        mut measured: Measured,
         now: Instant,
     ) -> Result<Self> {
         ensure!(
@@ -55,7 +56,6 @@ impl Trial {
             humantime::format_duration(*TIME.end())
         );
         let lasts_ns = u64::try_from(time.as_nanos())?;
-        let mut measured = Measured::new(cpus);
         measured.start()?;
         Ok(Self {
             tried,

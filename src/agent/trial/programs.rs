@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bpf::intf::{avx_owner, avx_progress};
+use crate::bpf::intf::{avx_name, avx_owner, avx_progress};
 use crate::bpf::names::{printable, text_of};
 use crate::trials::{Sum, Sums};
 
@@ -33,6 +33,9 @@ pub struct Program {
     pub measure: Measure,
     pub awake_ns: u64,
 }
+
+/// No cgroup has this number: of a number from outside it is not known whose it is.
+pub const ALL_CGROUPS: u64 = 0;
 
 #[derive(Default)]
 pub struct Programs {
@@ -71,11 +74,36 @@ impl Programs {
     }
 
     /// What each has done so far. A program is measured by the same from its beginning to its end.
-    pub fn sums(&mut self, progress: &[(avx_owner, avx_progress)]) -> Sums {
+    pub fn sums(
+        &mut self,
+        progress: &[(avx_owner, avx_progress)],
+        outside: &[(avx_name, Sum)],
+    ) -> Sums {
         let both = |(owner, it): &(avx_owner, avx_progress)| {
             [false, true].map(|is_claim| self.sum(owner, it, is_claim))
         };
-        progress.iter().flat_map(both).flatten().collect()
+        let mut sums: Sums = progress.iter().flat_map(both).flatten().collect();
+        for (program, sum) in outside {
+            let owner = avx_owner { cgroup: ALL_CGROUPS, program: *program };
+            let number = self.number(&owner, true, || Some(Measure::Metric));
+            sums.extend(number.map(|number| (number, *sum)));
+        }
+        sums
+    }
+
+    /// Who is meant by the program with this number: it is in several cgroups, if it is known by its
+    /// name alone.
+    pub fn owners(&self, number: u64) -> Vec<avx_owner> {
+        let Some(Program { owner, .. }) = self.get(number) else { return Vec::new() };
+        if owner.cgroup != ALL_CGROUPS {
+            return vec![*owner];
+        }
+        let is_it = |it: &&Program| {
+            it.owner.program.words == owner.program.words
+                && it.owner.cgroup != ALL_CGROUPS
+                && it.measure != Measure::Metric
+        };
+        self.known.iter().filter(is_it).map(|it| it.owner).collect()
     }
 
     fn sum(
@@ -84,7 +112,10 @@ impl Programs {
         progress: &avx_progress,
         is_claim: bool,
     ) -> Option<(u64, Sum)> {
-        let number = self.number(owner, progress, is_claim)?;
+        let number = self.number(owner, is_claim, || match is_claim {
+            true => (progress.said > 0).then_some(Measure::Metric),
+            false => Measure::of(progress),
+        })?;
         let program = self.known.get_mut(usize::try_from(number).ok()?)?;
         program.awake_ns = progress.awake_ns;
         let work = program.measure.work(progress) as f64;
@@ -96,17 +127,14 @@ impl Programs {
     fn number(
         &mut self,
         owner: &avx_owner,
-        progress: &avx_progress,
         is_claim: bool,
+        measure: impl FnOnce() -> Option<Measure>,
     ) -> Option<u64> {
         let key = (owner.cgroup, owner.program.words, is_claim);
         if let Some(number) = self.numbers.get(&key) {
             return Some(*number);
         }
-        let measure = match is_claim {
-            true => (progress.said > 0).then_some(Measure::Metric),
-            false => Measure::of(progress),
-        }?;
+        let measure = measure()?;
         let name = printable(&text_of(&owner.program));
         let number = self.known.len() as u64;
         self.known.push(Program { name, owner: *owner, measure, awake_ns: 0 });
@@ -118,7 +146,6 @@ impl Programs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::intf::avx_name;
 
     const MS: u64 = 1_000_000;
 
@@ -145,11 +172,12 @@ mod tests {
     #[test]
     fn a_program_is_one_in_each_cgroup_and_keeps_its_measure() {
         let mut programs = Programs::default();
-        assert!(programs.sums(&[(owner(1), progress(1, 0, 0))]).is_empty());
-        let sums = programs.sums(&[(owner(1), progress(1, 2, 0)), (owner(2), progress(50, 0, 0))]);
+        assert!(programs.sums(&[(owner(1), progress(1, 0, 0))], &[]).is_empty());
+        let sums =
+            programs.sums(&[(owner(1), progress(1, 2, 0)), (owner(2), progress(50, 0, 0))], &[]);
         assert_eq!(sums[&0], Sum { work: 2.0, awake_ns: 1e6, weight: 100.0 });
         assert_eq!(sums[&1], Sum { work: 25e6, awake_ns: 50e6, weight: 100.0 });
-        let later = programs.sums(&[(owner(1), progress(900, 3, 0))]);
+        let later = programs.sums(&[(owner(1), progress(900, 3, 0))], &[]);
         assert_eq!(later[&0], Sum { work: 3.0, awake_ns: 900e6, weight: 100.0 });
         let names: Vec<_> =
             [0, 1].iter().filter_map(|it| programs.get(*it)).map(|it| it.owner.cgroup).collect();
@@ -162,10 +190,15 @@ mod tests {
     fn what_a_program_says_itself_is_another_measure_without_a_say() {
         let mut programs = Programs::default();
         let says = |said| avx_progress { said, ..progress(100, 5, 7) };
-        assert_eq!(programs.sums(&[(owner(1), says(0))]).len(), 1);
-        let sums = programs.sums(&[(owner(1), says(30))]);
+        assert_eq!(programs.sums(&[(owner(1), says(0))], &[]).len(), 1);
+        let sums = programs.sums(&[(owner(1), says(30))], &[]);
         assert_eq!(sums[&0], Sum { work: 5.0, awake_ns: 100e6, weight: 100.0 });
         assert_eq!(sums[&1], Sum { work: 30.0, awake_ns: 100e6, weight: 0.0 });
+        let outside = Sum { work: 9.0, awake_ns: 7.0, weight: 0.0 };
+        let sums = programs.sums(&[(owner(2), says(0))], &[(owner(0).program, outside)]);
+        assert_eq!(sums[&3], outside);
+        assert_eq!(programs.owners(3).iter().map(|it| it.cgroup).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(programs.owners(1).iter().map(|it| it.cgroup).collect::<Vec<_>>(), [1]);
         let measures = [0, 1].map(|it| programs.get(it).unwrap().measure);
         assert_eq!(measures, [Measure::Activities, Measure::Metric]);
     }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::programs::{Measure, Programs};
+use super::programs::{ALL_CGROUPS, Measure, Programs};
 use crate::bpf::names::printable;
 use crate::trials::{Gain, Judgement};
 
@@ -145,7 +145,8 @@ impl Report {
     pub fn name_cgroups(&mut self, paths: &BTreeMap<u64, String>) {
         for it in self.result.iter_mut().flat_map(|it| &mut it.programs) {
             let path = paths.get(&it.cgroup).map(|path| printable(path));
-            it.path = path.unwrap_or_else(|| "(gone)".to_owned());
+            let unknown = if it.cgroup == ALL_CGROUPS { "(all)" } else { "(gone)" };
+            it.path = path.unwrap_or_else(|| unknown.to_owned());
         }
     }
 }

@@ -67,14 +67,14 @@ pub struct Found {
 
 impl Standing {
     /// There are no AVX cores at first.
-    pub fn new(with: InForce, cpus: Vec<u32>, now: Instant) -> Self {
+    pub fn new(with: InForce, measured: Measured, now: Instant) -> Self {
         let generation = number_without(with.generation);
         Self {
             course: Course::new(with.generation, 0),
             began: now,
             with,
             without: InForce { generation, policy: without(&with.policy), ..with },
-            measured: Measured::new(cpus),
+            measured,
             last: None,
             failed: None,
         }
@@ -203,6 +203,11 @@ mod tests {
 
     use super::*;
     use crate::agent::policy::standard;
+    use crate::agent::trial::outside::Outside;
+
+    fn nothing_measured() -> Measured {
+        Measured::new(vec![0], Outside::default())
+    }
 
     /// Of each policy that it put into force whether there are AVX cores.
     fn obey(in_force: &mut Vec<bool>, order: &Order<'_>) -> Result<()> {
@@ -217,7 +222,7 @@ mod tests {
     fn there_are_no_avx_cores_before_they_are_tried_nor_after_trials_failed() {
         let began = Instant::now();
         let with = InForce::new(1, standard());
-        let mut it = Standing::new(with, vec![0], began);
+        let mut it = Standing::new(with, nothing_measured(), began);
         let mut in_force = Vec::new();
         for (after_s, has_avx_work) in [(0, true), (1, false), (2, true), (600, true)] {
             let now = began + Duration::from_secs(after_s);
@@ -237,7 +242,7 @@ mod tests {
     #[test]
     fn what_a_trial_found_is_in_force_until_the_next_one_is_over() {
         let began = Instant::now();
-        let mut it = Standing::new(InForce::new(1, standard()), vec![0], began);
+        let mut it = Standing::new(InForce::new(1, standard()), nothing_measured(), began);
         for pays in [false, true] {
             it.last = Some(Last { at_ns: 0, pays, more: None, left_alone: Vec::new() });
             assert_eq!(it.in_force().policy.avx_cores_for != 0, pays);
