@@ -85,7 +85,7 @@ impl Programs {
         let mut sums: Sums = progress.iter().flat_map(both).flatten().collect();
         for (program, sum) in outside {
             let owner = avx_owner { cgroup: ALL_CGROUPS, program: *program };
-            let number = self.number(&owner, true, || Some(Measure::Metric));
+            let number = self.number(&owner, true, Some(Measure::Metric));
             sums.extend(number.map(|number| (number, *sum)));
         }
         sums
@@ -112,10 +112,11 @@ impl Programs {
         progress: &avx_progress,
         is_claim: bool,
     ) -> Option<(u64, Sum)> {
-        let number = self.number(owner, is_claim, || match is_claim {
+        let measure = match is_claim {
             true => (progress.said > 0).then_some(Measure::Metric),
             false => Measure::of(progress),
-        })?;
+        };
+        let number = self.number(owner, is_claim, measure)?;
         let program = self.known.get_mut(usize::try_from(number).ok()?)?;
         program.awake_ns = progress.awake_ns;
         let work = program.measure.work(progress) as f64;
@@ -128,13 +129,13 @@ impl Programs {
         &mut self,
         owner: &avx_owner,
         is_claim: bool,
-        measure: impl FnOnce() -> Option<Measure>,
+        measure: Option<Measure>,
     ) -> Option<u64> {
         let key = (owner.cgroup, owner.program.words, is_claim);
         if let Some(number) = self.numbers.get(&key) {
             return Some(*number);
         }
-        let measure = measure()?;
+        let measure = measure?;
         let name = printable(&text_of(&owner.program));
         let number = self.known.len() as u64;
         self.known.push(Program { name, owner: *owner, measure, awake_ns: 0 });
