@@ -99,8 +99,8 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 
 	leave_for(idle, p, cctx);
 	if (is_avx)
-		/* If it ran as one here, the tick that found it has just accounted for it. */
-		runs_as(NULL, NULL, cctx, false, cctx->accounted);
+		/* Migrations are to be cheap: of one that has not begun here no clock is read. */
+		runs_as(NULL, NULL, cctx, false, cctx->accounted ? scx_bpf_now() : 0);
 	if (cctx->runs_avx2)
 		end_avx2(cctx);
 	tell_sent(p, is_avx ? ROLE_AVX : ROLE_SCALAR, idle);

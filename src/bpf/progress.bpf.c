@@ -18,6 +18,7 @@
 #include <scx/common.bpf.h>
 #include "intf.h"
 #include "owner.bpf.h"
+#include "said.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -36,14 +37,6 @@ struct {
 	__type(key, int);
 	__type(value, struct stint);
 } stints SEC(".maps");
-
-/* The scheduler's, if it has a name. */
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct avx_hint);
-} hints SEC(".maps");
 
 /* One that finds no room is left out: none may be forgotten that is compared. */
 struct {

@@ -19,6 +19,7 @@
 #include "decide/preempt.bpf.h"
 #include "decide/queues.bpf.h"
 #include "decide/remigrate.bpf.h"
+#include "said.bpf.h"
 
 /* Set by the agent before loading. A change of CPUs restarts the scheduler, so
  * these hold while it runs. */
@@ -80,14 +81,6 @@ struct {
 	__type(key, int);
 	__type(value, struct avx_process);
 } processes SEC(".maps");
-
-/* What threads say of themselves; the agent pins it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct avx_hint);
-} hints SEC(".maps");
 
 /*
  * What there is of @p in @map, or something new. The kernel gives up if another program, of

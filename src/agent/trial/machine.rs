@@ -18,6 +18,8 @@ pub struct Measured {
     outside: Outside,
     running: Option<Running>,
     pub programs: Programs,
+    /// The names of those that are left alone.
+    pub left_alone: Vec<String>,
 }
 
 pub struct Running {
@@ -42,7 +44,8 @@ pub struct Machine<'a, F> {
 
 impl Measured {
     pub fn new(cpus: Vec<u32>, outside: Outside) -> Self {
-        Self { cpus, outside, running: None, programs: Programs::default() }
+        let (programs, left_alone) = (Programs::default(), Vec::new());
+        Self { cpus, outside, running: None, programs, left_alone }
     }
 
     /// Unless it has, which it does as well when somebody wants to know.
@@ -73,8 +76,10 @@ impl<F: FnMut(Order<'_>) -> Result<()>> Subject for Machine<'_, F> {
     }
 
     fn leave_alone(&mut self, programs: &[u64]) -> Result<()> {
-        let owners = |it: &u64| self.measured.programs.owners(*it);
-        let owners: Vec<_> = programs.iter().flat_map(owners).collect();
+        let Measured { programs: known, left_alone, .. } = &mut *self.measured;
+        let owners: Vec<_> = programs.iter().flat_map(|it| known.owners(*it)).collect();
+        let named = programs.iter().filter_map(|it| known.get(*it));
+        *left_alone = named.map(|it| it.name.clone()).collect();
         (self.obey)(Order::LeaveAlone(&owners))
     }
 

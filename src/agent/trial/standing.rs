@@ -14,7 +14,7 @@ use super::machine::{Machine, Measured, Order, after_ns, ns_since};
 use super::report::LIKELY;
 use crate::agent::policy::InForce;
 use crate::bpf::trials::{number_without, without};
-use crate::trials::{Course, Judgement};
+use crate::trials::Course;
 
 pub struct Standing {
     course: Course,
@@ -123,9 +123,7 @@ impl Standing {
     fn found(&self, at_ns: u64, pays: bool) -> Last {
         let judgement = self.course.judgement();
         let more = judgement.map(|it| More::of(&it.balance, it.sure(&it.balance, LIKELY)));
-        let harmed = judgement.filter(|_| pays).map(Judgement::claimed_harms).unwrap_or_default();
-        let programs = harmed.iter().filter_map(|it| self.measured.programs.get(*it));
-        Last { at_ns, pays, more, left_alone: programs.map(|it| it.name.clone()).collect() }
+        Last { at_ns, pays, more, left_alone: self.measured.left_alone.clone() }
     }
 
     /// If trials fail, nothing is known of AVX cores, and there are none.
