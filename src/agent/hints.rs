@@ -5,7 +5,6 @@ use std::ffi::CString;
 use std::mem::{MaybeUninit, size_of};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::{MapCore, MapHandle, MapType};
@@ -25,14 +24,9 @@ const UPDATE: &str = "bpf_pid_task_storage_update_elem";
 /// How the kernel marks its file system for BPF objects.
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
-/// Whether the kernel tells of each update; it is asked once, for it takes its time to say.
+/// Whether the kernel tells of each update.
 pub fn are_told() -> Result<bool> {
-    static ARE_TOLD: OnceLock<bool> = OnceLock::new();
-    if let Some(are_told) = ARE_TOLD.get() {
-        return Ok(*are_told);
-    }
-    let are_told = kernel_has(UPDATE)?;
-    Ok(*ARE_TOLD.get_or_init(|| are_told))
+    kernel_has(UPDATE)
 }
 
 /// Before the programs are loaded.
