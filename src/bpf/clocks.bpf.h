@@ -13,6 +13,7 @@
 #include "policy.bpf.h"
 #include "reach.bpf.h"
 #include "state.bpf.h"
+#include "turns.bpf.h"
 
 /* Who ran for so long without a tick was not watched. */
 #define WATCH_MAX_NS (1000 * 1000 * 1000ULL)
@@ -142,7 +143,7 @@ static void give_back(struct task_struct *p, struct task_ctx *tctx, u64 lost_ns,
 	if (ran_ns > WATCH_MAX_NS)
 		return;
 	given = given_back(&clock_now, lost_ns, seen_ns, ran_ns);
-	tctx->vtime -= vtime_cost(given, p->scx.weight);
+	grant(p, tctx, given);
 	tctx->book.watched_ns += ran_ns;
 	tctx->book.lost_ns += given;
 	tctx->has_news = true;

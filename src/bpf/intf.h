@@ -41,8 +41,13 @@ enum avx_limits {
 	AVX_SLICE_MAX_NS = 20 * 1000 * 1000,
 	/* The same when many wait: below this, switching costs more than it gives. */
 	AVX_SLICE_MIN_NS = 1 * 1000 * 1000,
-	/* For how long one that has just begun to run is left alone by one that weighs as much. */
-	AVX_REQUEST_NS = 2500 * 1000,
+	/* What is granted at a time where others wait, and how far a task at nice 0 may be from
+	 * the clock. One that has just begun to run is left alone for as long by those that weigh
+	 * as much, or have not just woken up. */
+	AVX_REQUEST_NS = 3 * 1000 * 1000,
+	/* By how much a task may be due after the first one, and be taken before it by the CPU
+	 * where it ran the last time: more than a move costs, and less than anybody waits for. */
+	AVX_WARM_NS = 1 * 1000 * 1000,
 	/* The weight of a task at nice 0. The kernel's range is 1 to 10000. */
 	AVX_WEIGHT_NORMAL = 100,
 	/* Buckets of the histograms of waits: the first one is for less than so many
@@ -70,14 +75,17 @@ enum avx_queue_kind {
 };
 
 struct queue_ctx {
-	u64 clock;
 	u64 nr_cpus; /* that take from it by preference */
 	u64 nr_waiting;
+	u64 first_due; /* before this nobody is due who waits, as far as was seen */
+
+	/* Of all that a cache's CPUs run, and that waits for them in any queue; shared queues. */
+	u64 clock;
+	u64 clock_at;	  /* up to when the clock has gone on, */
+	u64 contended_ns; /* ... and for how long, since it does while somebody waits */
 	u64 weight_waiting;
-	u64 weight_beside;  /* of those that wait elsewhere and go by this clock; shared queues */
-	u64 weight_running; /* of what runs on these CPUs, or ran the last time; shared queues */
-	u64 clock_at;	    /* when the clock went on the last time */
-	u64 first_due;	    /* before this nobody is due who waits, as far as was seen */
+	u64 weight_running;
+	u64 nr_running;
 } __attribute__((aligned(64)));
 
 /* How AVX work is found out about, from the best way to none. */
@@ -491,10 +499,10 @@ struct avx_progress {
 struct task_ctx {
 	u64 vtime;	   /* measured by @clock */
 	u64 clock;	   /* the shared queue of the cache where the task last waited */
-	u64 weight_queued; /* what it adds to the weight of its queue, if it does */
-	u64 settled;	   /* up to which running time it has paid */
+	u64 weight_queued; /* what it adds to what waits by that clock, while it does */
+	u64 settled;	   /* up to which running time it has paid, */
+	u64 contended;	   /* ... and what its clock had counted as contended then */
 	u64 queued_at;	   /* since when it waits, or waited the last time */
-	bool overdue;	   /* queued at the longest wait */
 	u64 quiet_until;   /* hidden while its C library starts, 0 afterwards */
 	u64 program;	   /* which one it is in, by the kernel's count of them */
 	bool hidden;	   /* AVX-512 is hidden from it, as far as we asked */

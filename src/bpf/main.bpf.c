@@ -22,6 +22,7 @@
 #include "room.bpf.h"
 #include "saved.bpf.h"
 #include "state.bpf.h"
+#include "turns.bpf.h"
 #include "visibility.bpf.h"
 #include "waiting.bpf.h"
 
@@ -116,6 +117,7 @@ void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 	tctx->clock = id;
 	tctx->vtime = queue->clock;
 	tctx->settled = p->se.sum_exec_runtime;
+	tctx->contended = queue->contended_ns;
 }
 
 /*
@@ -194,7 +196,7 @@ static bool may_find_idle(struct task_struct *p, s32 only_cpu, u64 enq_flags)
 void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct queue_ctx *queue, *old, *clock;
-	u64 id, clock_id, weight, slice, tag;
+	u64 id, clock_id, slice, tag;
 	struct task_ctx *tctx;
 	struct avx_load load;
 	struct avx_due due;
@@ -228,18 +230,16 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	now = scx_bpf_now();
 	settle(p, tctx, old, now);
 	if (old != clock)
-		move_to_clock(tctx, clock_id, old, clock);
+		move_to_clock(tctx, clock_id, old, clock, now);
 
 	load = load_of(queue);
 	slice = turn_of(is_avx, slice_for(&load));
 	load = load_of(clock);
-	tctx->vtime = vtime_bound(tctx->vtime, clock->clock, slice_for(&load));
 	due = due_of(tctx->vtime, clock->clock, now, p->scx.weight, &load);
 	if (waits_on)
 		due = due_since(due, tctx->queued_at);
 	else
 		tctx->queued_at = now;
-	tctx->overdue = due.overdue;
 	if (due.overdue)
 		stat_add(overdue, 1);
 
@@ -250,8 +250,8 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
-	weight = lasting_weight(p->scx.weight, enq_flags & SCX_ENQ_WAKEUP);
-	tag = join_queue(tctx, id, queue, weight, tagged(due.at, 0));
+	begins_to_wait(tctx, clock, p->scx.weight, now);
+	tag = join_queue(id, queue, enq_flags & SCX_ENQ_WAKEUP, tagged(due.at, 0));
 	scx_bpf_dsq_insert_vtime(p, id, slice, tagged(due.at, tag), enq_flags);
 
 	if (only_cpu >= 0)
@@ -273,12 +273,9 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx, struct cpu_ctx 
 
 	if (queue) {
 		struct avx_load load = load_of(queue);
-		u64 slice = turn_of(cctx->runs_avx, slice_for(&load));
 
-		tctx->vtime = vtime_bound(tctx->vtime, queue->clock, slice);
-		scx_bpf_task_set_slice(p, slice);
+		scx_bpf_task_set_slice(p, turn_of(cctx->runs_avx, slice_for(&load)));
 	}
-	tctx->overdue = false;
 	stat_add(kept, 1);
 	if (!cctx->runs_avx || cctx->role != ROLE_SCALAR)
 		return;
@@ -312,30 +309,23 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
 
 /*
  * Whoever is to run on @cpu next, if that is not @prev, which has the context @tctx if
- * it may stay. Time for which nobody else waited costs @prev nothing: it took nothing
- * from anyone. In line, for each switch asks.
+ * it may stay. In line, for each switch asks.
  */
 static __always_inline bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *prev,
 				      struct task_ctx *tctx)
 {
 	u64 shared, avx, private = nr_waiting(private_queue(cpu));
 	enum avx_choice choice = CHOOSE_PREV;
-	s64 running = NOBODY_DUE;
+	s64 running = tctx ? running_due_in(prev, tctx, scx_bpf_now()) : NOBODY_DUE;
 
 	if (nr_llcs > 1)
 		look_around(cpu, tctx);
 	shared = nr_waiting(shared_queue(cctx->shared_llc));
 	avx = classifies() && had_avx_work ? nr_waiting(avx_queue(cctx->avx_llc)) : 0;
 
-	if (!(shared | private | avx)) {
-		if (tctx)
-			tctx->settled = prev->se.sum_exec_runtime;
+	if (!(shared | private | avx))
 		return false;
-	}
-
-	if (tctx)
-		running = running_due_in(prev, tctx, scx_bpf_now());
-	else if (cctx->role == ROLE_AVX || !avx)
+	if (!tctx && (cctx->role == ROLE_AVX || !avx))
 		choice = only_choice(shared, avx, private);
 	if (choice == CHOOSE_PREV)
 		choice = first_on(cpu, cctx, running);
@@ -377,6 +367,8 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		is_taken = take_next(cpu, cctx, NULL, NULL);
 	}
+	if (!is_taken && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
+		count_running(cctx, 0);
 	if (!classifies())
 		return;
 	if (prev)
@@ -483,12 +475,13 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 
 	if (!cctx)
 		return;
+	count_running(cctx, p->scx.weight);
 	if (cpu != bpf_get_smp_processor_id()) {
 		cctx->started_at = 0;
 		return;
 	}
 	now = scx_bpf_now();
-	begins_to_run(p, cctx, due_at ?: now, now);
+	begins_to_run(cctx, due_at ?: now, now);
 	was_sent = cctx->coming == (u64)p;
 	cctx->coming = 0;
 	cctx->sent_away = 0;
@@ -588,6 +581,7 @@ static void goes_to_others(void)
 		return;
 	cctx->coming = 0;
 	cctx->runner.since = 0;
+	count_running(cctx, 0);
 	set_misused(cctx, false);
 	if (cctx->runs_avx2)
 		end_avx2(cctx);

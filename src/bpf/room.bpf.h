@@ -239,32 +239,22 @@ static bool goes_on_first(s32 cpu, const struct cpu_ctx *cctx)
 }
 
 /* What runs on this CPU has just begun. */
-static __always_inline void begins_to_run(const struct task_struct *p, struct cpu_ctx *cctx,
-					  u64 due_at, u64 now)
+static __always_inline void begins_to_run(struct cpu_ctx *cctx, u64 due_at, u64 now)
 {
-	struct queue_ctx *queue;
-
 	cctx->asked = false;
 	cctx->runner.since = now;
 	cctx->runner.due_at = due_at;
-	if (cctx->runner.weight == p->scx.weight)
-		return;
-	queue = lookup_queue(shared_queue(cctx->llc));
-	if (queue)
-		__sync_fetch_and_add(&queue->weight_running,
-				     (u64)p->scx.weight - cctx->runner.weight);
-	cctx->runner.weight = p->scx.weight;
 }
 
 /*
- * Whether the first task of a queue woke up, and what runs on @cpu makes room for it by now.
- * Others wait for the end of the turn.
+ * Whether what runs on @cpu makes room by now for the first task of a queue. One that has not
+ * just woken up leaves each what is granted at a time.
  */
 __noinline bool is_wanted_by_first_of(u64 id, s32 cpu)
 {
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 	struct task_struct *p;
-	u64 vtime;
+	u64 vtime, now;
 
 	if (!cctx || !has_waiting(id))
 		return false;
@@ -272,11 +262,14 @@ __noinline bool is_wanted_by_first_of(u64 id, s32 cpu)
 	if (!p || !is_allowed_on(p, cpu))
 		return false;
 	vtime = p->scx.dsq_vtime;
-	if (!(vtime & TAG_MASK) || tag_has_weight(vtime & TAG_MASK))
+	if (!(vtime & TAG_MASK))
+		return false;
+	now = scx_bpf_now();
+	if (!tag_woke_up(vtime & TAG_MASK) && has_just_begun(&cctx->runner, now))
 		return false;
 	if (kind_of(id) == QUEUE_SHARED)
 		vtime += penalty_on(cctx);
-	return makes_room(&cctx->runner, scx_bpf_now(), vtime, p->scx.weight);
+	return makes_room(&cctx->runner, now, vtime, p->scx.weight);
 }
 
 static bool is_room_wanted_on(s32 cpu, const struct cpu_ctx *cctx)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks in their queues: how they are counted and charged, who of them is first, and
- * how a CPU takes one. What follows from it is decided by queues.bpf.h and
+ * Tasks in their queues: how they are counted, who of them is first, and how a CPU takes
+ * one. What follows from it is decided by queues.bpf.h and
  * fairness.bpf.h.
  */
 #ifndef AVXSPEC_WAITING_BPF_H
@@ -12,6 +12,7 @@
 #include "policy.bpf.h"
 #include "roles.bpf.h"
 #include "state.bpf.h"
+#include "turns.bpf.h"
 #include "visibility.bpf.h"
 
 /*
@@ -41,17 +42,6 @@ static __always_inline void nobody_waits(u64 id)
 		__sync_fetch_and_sub(nr_in_use_like(id), 1);
 }
 
-/* Of those that wait in a queue and go by its clock: nobody goes by one that is not shared. */
-static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
-{
-	return (struct avx_load){
-		.nr_waiting = queue->nr_waiting,
-		.weight_waiting = queue->weight_waiting + queue->weight_beside,
-		.weight_running = queue->weight_running,
-		.nr_cpus = at_least_one(queue->nr_cpus),
-	};
-}
-
 /* The queue whose clock measures @p where it waits in the queue @id. */
 static __always_inline u64 clock_of(struct task_struct *p, u64 id)
 {
@@ -60,36 +50,21 @@ static __always_inline u64 clock_of(struct task_struct *p, u64 id)
 	return shared_queue(is_of_one_cpu ? llc_of(p) : id / NR_QUEUE_KINDS);
 }
 
-/* What @tctx counts for, which waits in the queue @id, or no longer does. */
-static __always_inline void count_beside(const struct task_ctx *tctx, u64 id, u64 weight)
-{
-	struct queue_ctx *clock = tctx->clock == id ? NULL : lookup_queue(tctx->clock);
-
-	if (clock)
-		__sync_fetch_and_add(&clock->weight_beside, weight);
-}
-
 /*
  * The task is counted when it is queued and taken off the count exactly once, when it
  * runs or when it goes away unserved; the tag says which of them it is. The private
  * queues' own CPU and one that changes a task's affinity can meet here, hence the
  * atomics.
  */
-static u64 join_queue(struct task_ctx *tctx, u64 id, struct queue_ctx *queue, u64 weight,
-		      u64 due_at)
+static u64 join_queue(u64 id, struct queue_ctx *queue, bool woke_up, u64 due_at)
 {
 	u64 nr_before = __sync_fetch_and_add(&queue->nr_waiting, 1);
 
-	tctx->weight_queued = weight;
 	if (!nr_before || vtime_before(due_at, queue->first_due))
 		queue->first_due = due_at;
 	if (!nr_before)
 		somebody_waits(id);
-	if (weight) {
-		__sync_fetch_and_add(&queue->weight_waiting, weight);
-		count_beside(tctx, id, weight);
-	}
-	return tag_of(id, weight);
+	return tag_of(id, woke_up);
 }
 
 /* As what the task was waiting: its tag, or 0. In line, for each switch asks twice. */
@@ -105,15 +80,12 @@ static __always_inline u64 leave_queue(struct task_struct *p)
 	if (!tag)
 		return 0;
 	queue = lookup_queue(id);
-	if (!queue)
+	tctx = lookup_task(p);
+	if (!queue || !tctx)
 		return tag;
 	if (__sync_fetch_and_sub(&queue->nr_waiting, 1) == 1)
 		nobody_waits(id);
-	tctx = tag_has_weight(tag) ? lookup_task(p) : NULL;
-	if (tctx) {
-		__sync_fetch_and_sub(&queue->weight_waiting, tctx->weight_queued);
-		count_beside(tctx, id, -tctx->weight_queued);
-	}
+	stops_waiting(tctx);
 	return tag;
 }
 
@@ -143,44 +115,6 @@ __noinline int sample_wait(struct task_struct *p __arg_trusted)
 	if (tctx && tctx->habit.class != CLASS_AVX)
 		count_wait(tctx, scx_bpf_now());
 	return 0;
-}
-
-/* Measure the task by the clock @id from here on. */
-static void move_to_clock(struct task_ctx *tctx, u64 id, const struct queue_ctx *old,
-			  const struct queue_ctx *queue)
-{
-	tctx->vtime = vtime_rebase(tctx->vtime, old->clock, queue->clock);
-	tctx->clock = id;
-}
-
-static __always_inline void follow(struct queue_ctx *queue, u64 clock, u64 now)
-{
-	if (clock == queue->clock)
-		return;
-	queue->clock = clock;
-	queue->clock_at = now;
-}
-
-/*
- * Charge @p for what it ran since it last paid, one slice at most: what it got beyond
- * that nobody else waited for. The clock of its @queue follows.
- */
-static void settle(const struct task_struct *p, struct task_ctx *tctx, struct queue_ctx *queue,
-		   u64 now)
-{
-	u64 ran = p->se.sum_exec_runtime - tctx->settled;
-
-	if (!ran)
-		return;
-	if (vtime_before(queue->clock, tctx->vtime)) {
-		struct avx_load load = load_of(queue);
-		u64 pace = clock_pace(since(queue->clock_at, now), &load);
-
-		follow(queue, clock_advance(queue->clock, tctx->vtime, pace, tctx->overdue), now);
-	}
-	tctx->overdue = false;
-	tctx->settled += ran;
-	tctx->vtime += vtime_cost(at_most(ran, AVX_SLICE_MAX_NS), p->scx.weight);
 }
 
 static u64 nr_waiting(u64 id)
@@ -250,9 +184,43 @@ static __always_inline bool is_first_of(const struct queue_ctx *queue, u64 due_a
 	return queue && (!queue->nr_waiting || vtime_before(due_at, queue->first_due));
 }
 
+/* How many of the first of a queue are looked at to find one that ran on this CPU. */
+#define MAX_LOOKS_FOR_WARM 8
+
+/*
+ * Take, of those that are due about as soon as the first one, the one that ran on @cpu the last
+ * time: its caches know that one, and to move another would cost more. Global, for the verifier.
+ */
+__noinline bool take_warm(u64 id, s32 cpu)
+{
+	u64 now = scx_bpf_now();
+	struct task_struct *p;
+	s64 latest = NOBODY_DUE;
+	u32 looks = 0;
+
+	bpf_for_each(scx_dsq, p, id, 0) {
+		s64 due = due_in(p, now);
+
+		if (!is_somebody(due) || !is_allowed_on(p, cpu))
+			continue;
+		if (latest == NOBODY_DUE)
+			latest = due + AVX_WARM_NS;
+		if (due > latest)
+			return false;
+		if (scx_bpf_task_cpu(p) == cpu)
+			return scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
+		if (is_enough(&looks, MAX_LOOKS_FOR_WARM))
+			return false;
+	}
+	return false;
+}
+
 static bool take_shared(u32 llc)
 {
-	return scx_bpf_dsq_move_to_local(shared_queue(llc), 0);
+	u64 id = shared_queue(llc);
+
+	return (nr_waiting(id) > 1 && take_warm(id, bpf_get_smp_processor_id())) ||
+	       scx_bpf_dsq_move_to_local(id, 0);
 }
 
 static bool take_avx(u32 llc)
@@ -372,19 +340,12 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 {
 	struct queue_ctx *queue = lookup_queue(tctx->clock);
 	struct avx_load load;
-	struct avx_due due;
-	u64 vtime;
 
 	if (!queue)
 		return NOBODY_DUE;
-
 	settle(p, tctx, queue, now);
 	load = load_of(queue);
-	vtime = vtime_bound(tctx->vtime, queue->clock, slice_for(&load));
-	due = due_of(vtime, queue->clock, now, p->scx.weight, &load);
-	tctx->overdue = due.overdue;
-
-	return due.at - now;
+	return due_of(tctx->vtime, queue->clock, now, p->scx.weight, &load).at - now;
 }
 
 /* Who is first on @cpu: the task that runs there, or the first of one of its queues. */

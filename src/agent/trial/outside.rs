@@ -297,8 +297,11 @@ mod tests {
         let url_of_answers = url(&answers);
         thread::spawn(move || {
             for (n, stream) in (1..).zip(answers.incoming().take(100)) {
+                let mut stream = stream.unwrap();
+                // Who closes before it has read all resets the connection, and the answer is lost.
+                assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
                 let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
-                stream.unwrap().write_all(format!("{head}b {n}\n").as_bytes()).unwrap();
+                stream.write_all(format!("{head}b {n}\n").as_bytes()).unwrap();
             }
         });
         let place = |name: &str, of| format!("{name}={}", of).parse::<Place>().unwrap();

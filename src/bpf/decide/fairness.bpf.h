@@ -9,10 +9,12 @@
  * weight 1 costs as much virtual time as a hundred ordinary slices, and next
  * to a task with weight 10000 that is minutes.
  *
- * Mechanism. Each cache has a virtual clock, which follows the tasks that
- * start to run on its CPUs, but goes no faster than it would if each had its share.
- * Each task has a virtual time, which grows by the time it ran,
- * divided by its weight. The distance between the two, bounded on both sides,
+ * Mechanism. Each cache has a virtual clock. While somebody waits for its CPUs it goes on
+ * with the time of all that run there, divided by the weight of all who run or wait; while
+ * nobody does it stands. Each task has a virtual time, which grows by the time it ran while
+ * the clock went on, divided by its weight. So all that the clock owes in an interval is
+ * what tasks are charged in it, and who has its share stays where the clock is.
+ * The distance between the two, bounded on both sides,
  * is the task's lag. Queues are sorted by a time on the wall: a task is due
  * when the clock will have reached its virtual time, estimated from the
  * weight that competes for the CPUs, and in no case later than
@@ -20,7 +22,10 @@
  * got too early stays in its lag and makes it wait longer the next time.
  *
  * Limits. Beyond AVX_WAIT_MAX_NS weights no longer count, so the lightest
- * tasks get a little more than their share when the machine is full. Tasks
+ * tasks get a little more than their share when the machine is full. What a task has that
+ * may have more than its share, because the others cannot use it, is its debt, until it sleeps
+ * for long or the bound is reached. A task that slept while others waited, and then ran
+ * while nobody did, pays for that as if it had been the other way round. Tasks
  * that may use some CPUs but not all are measured by the clock of all.
  *
  * Everything here is pure: numbers in, verdict out. All times are
@@ -33,10 +38,9 @@
 
 /* Who competes for the CPUs that serve a queue, as far as the queue knows. */
 struct avx_load {
-	u64 nr_waiting;	    /* tasks in the queue */
-	u64 weight_waiting; /* the sum of what they count for */
-	u64 weight_running; /* the same of what runs on the CPUs */
-	u64 nr_cpus;	    /* CPUs that take from the queue */
+	u64 nr_waiting; /* tasks in the queue */
+	u64 weight;	/* of all that wait for the CPUs, or run there */
+	u64 nr_cpus;	/* CPUs that take from the queue */
 };
 
 /* When a queued task is due. */
@@ -68,18 +72,19 @@ static __always_inline u64 slice_for(const struct avx_load *load)
 	if (!load->nr_waiting)
 		return AVX_SLICE_MAX_NS;
 	slice = AVX_SLICE_MAX_NS * nr_cpus / (load->nr_waiting + nr_cpus);
-	return at_least(slice, AVX_SLICE_MIN_NS);
+	return at_least(at_most(slice, AVX_REQUEST_NS), AVX_SLICE_MIN_NS);
 }
 
 /*
- * Bound the lag of a task. A sleeper keeps at most @credit_ns of the time it
- * did not use. A debt beyond the longest wait would never be felt as waiting,
- * only dragged along, so it is forgiven.
+ * Bound the lag of a task. A sleeper earns no more than one request by its weight. A debt beyond
+ * the longest wait would never be felt as waiting, only dragged along, so it is forgiven.
  */
-static __always_inline u64 vtime_bound(u64 vtime, u64 clock, u64 credit_ns)
+static __always_inline u64 vtime_bound(u64 vtime, u64 clock, u64 weight)
 {
-	if (vtime_before(vtime, clock - credit_ns))
-		return clock - credit_ns;
+	u64 credit = vtime_cost(AVX_REQUEST_NS, weight);
+
+	if (vtime_before(vtime, clock - credit))
+		return clock - credit;
 	if (vtime_before(clock + AVX_WAIT_MAX_NS, vtime))
 		return clock + AVX_WAIT_MAX_NS;
 	return vtime;
@@ -91,33 +96,10 @@ static __always_inline u64 vtime_rebase(u64 vtime, u64 from, u64 to)
 	return vtime - from + to;
 }
 
-/*
- * The clock follows the task that starts to run, by @pace_ns at most, and never goes back.
- * It does not follow a task that runs ahead of its time because it waited for too
- * long: the others would lose what their weights had earned them.
- */
-static __always_inline u64 clock_advance(u64 clock, u64 started_vtime, u64 pace_ns, bool overdue)
-{
-	if (overdue || !vtime_before(clock, started_vtime))
-		return clock;
-	return clock + at_most(started_vtime - clock, pace_ns);
-}
-
-/*
- * What a waiting task counts for in the estimates of others. One that just
- * woke up may sleep again at once: a kernel thread at nice -20 that needs a
- * few microseconds must not let its neighbours expect seconds of competition.
- * One that used up its slice wants another.
- */
-static __always_inline u64 lasting_weight(u64 weight, bool just_woken)
-{
-	return just_woken ? 0 : weight;
-}
-
 /* The weight that competes once a task with @weight joins: who has just run is known already. */
 static __always_inline u64 competing_weight(const struct avx_load *load, u64 weight)
 {
-	return at_least(load->weight_waiting + load->weight_running, weight);
+	return at_least(load->weight, weight);
 }
 
 /* The weight for which the clock is as fast as that on the wall. */
@@ -138,14 +120,13 @@ static __always_inline u64 wall_time_of(u64 vtime_ns, u64 weight, const struct a
 }
 
 /*
- * How far the clock comes in @wall_ns if each gets its share. A light task that runs on one
- * CPU while heavy ones run on others is far ahead of them; if the clock went with it, they
- * would lose all that they are owed.
+ * How far the clock comes in @ns, in which @nr_running CPUs run tasks, and @weight is that of all
+ * who run or wait: what the CPUs do is shared by weight. So what tasks that run are charged
+ * and what all are owed in the same time is the same, by weight.
  */
-static __always_inline u64 clock_pace(u64 wall_ns, const struct avx_load *load)
+static __always_inline u64 vtime_gained(u64 ns, u64 nr_running, u64 weight)
 {
-	return at_most(wall_ns, AVX_WAIT_MAX_NS) / 1000 * weight_at_par(load) /
-	       at_least_one(competing_weight(load, 0)) * 1000;
+	return ns * nr_running * AVX_WEIGHT_NORMAL / at_least_one(weight);
 }
 
 /* When a task that is queued at @now is due; @vtime must be bounded. */

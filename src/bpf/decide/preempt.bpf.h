@@ -26,13 +26,19 @@
 struct avx_runner {
 	u64 since;  /* or 0 if others have the CPU */
 	u64 due_at; /* when it was due before it began */
-	u64 weight;
+	u64 weight; /* or 0 if none runs there */
 };
 
 /* When it is due again, if it has run up to @now. */
 static __always_inline u64 due_again(const struct avx_runner *it, u64 now)
 {
 	return it->due_at + vtime_cost(since(it->since, now), it->weight);
+}
+
+/* Whether it has not had yet what is granted at a time. */
+static __always_inline bool has_just_begun(const struct avx_runner *it, u64 now)
+{
+	return since(it->since, now) < AVX_REQUEST_NS;
 }
 
 /*
@@ -42,8 +48,7 @@ static __always_inline u64 due_again(const struct avx_runner *it, u64 now)
 static __always_inline bool is_protected(const struct avx_runner *it, u64 now, u64 again,
 					 u64 weight)
 {
-	return weight <= it->weight && since(it->since, now) < AVX_REQUEST_NS &&
-	       !vtime_before(now, again);
+	return weight <= it->weight && has_just_begun(it, now) && !vtime_before(now, again);
 }
 
 /* Whether it makes room at @now for a task with @weight that is due at @due_at. */

@@ -142,13 +142,13 @@ static __always_inline enum avx_choice only_choice(u64 shared, u64 avx, u64 priv
 	return avx ? CHOOSE_AVX : CHOOSE_PREV;
 }
 
-/* A tag says in which queue a task counts, and whether with its weight; 0 is none. */
+/* A tag says in which queue a task counts, and whether it woke up before; 0 is none. */
 #define TAG_BITS 16
 #define TAG_MASK ((1ULL << TAG_BITS) - 1)
 
-static __always_inline u64 tag_of(u64 id, bool with_weight)
+static __always_inline u64 tag_of(u64 id, bool woke_up)
 {
-	return (id + 1) << 1 | with_weight;
+	return (id + 1) << 1 | woke_up;
 }
 
 static __always_inline u64 queue_of_tag(u64 tag)
@@ -156,7 +156,7 @@ static __always_inline u64 queue_of_tag(u64 tag)
 	return (tag >> 1) - 1;
 }
 
-static __always_inline bool tag_has_weight(u64 tag)
+static __always_inline bool tag_woke_up(u64 tag)
 {
 	return tag & 1;
 }

@@ -12,14 +12,17 @@
 /* As it was at the last audit, or begins to be with the scheduler. */
 static struct {
 	u64 clocks[NR_QUEUE_KINDS * SIM_CPUS_MAX];
+	bool compensated;
 	u64 generation;
 	u64 policy_since;
 } audited;
 
-/* Who waits, by the tags of tasks. */
+/* Who waits in a queue, by the tags of tasks, and of a cache's what waits and runs by its clock. */
 static struct {
 	u64 nr;
 	u64 weight;
+	u64 running;
+	u64 nr_running;
 } counted[NR_QUEUE_KINDS * SIM_CPUS_MAX];
 
 /* How far what is kept of the task that runs may be from how long it ran: it came from elsewhere.
@@ -70,7 +73,7 @@ static void audit_wait(const struct sim_task *it, const struct task_ctx *tctx)
 		return;
 	}
 	counted[id].nr++;
-	counted[id].weight += tag_has_weight(tag) ? tctx->weight_queued : 0;
+	counted[tctx->clock].weight += tctx->weight_queued;
 	if ((s64)(it->t.scx.dsq_vtime - tctx->queued_at) > (s64)(AVX_WAIT_MAX_NS + TAG_MASK))
 		sim_fail("task %d is due too late", it->t.pid);
 }
@@ -154,6 +157,21 @@ static void audit_cpus(void)
 	}
 }
 
+/* Whether a task of ours runs on a CPU is known to the clock, but while the CPU chooses. */
+static void audit_runners(void)
+{
+	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		const struct sim_cpu *is = sim_cpu(cpu);
+		const struct cpu_ctx *cctx = lookup_cpu(cpu);
+		u64 id = shared_queue(cctx->llc), weight = cctx->runner.weight;
+
+		if (is->is_online && !is->is_taken && !is->needs_resched && !is->curr != !weight)
+			sim_fail("CPU %u is said to run a task of weight %llu", cpu, weight);
+		counted[id].running += weight;
+		counted[id].nr_running += weight > 0;
+	}
+}
+
 static void audit_queues(void)
 {
 	u32 in_use[NR_QUEUE_KINDS] = {};
@@ -167,11 +185,19 @@ static void audit_queues(void)
 				 "%llu",
 				 id, queue->nr_waiting, queue->weight_waiting, counted[id].nr,
 				 counted[id].weight);
-		if (vtime_before(queue->clock, audited.clocks[id]))
+		if (queue->nr_running != counted[id].nr_running ||
+		    queue->weight_running != counted[id].running)
+			sim_fail("by the clock of queue %u %llu are said to run, with %llu, and "
+				 "%llu do, with %llu",
+				 id, queue->nr_running, queue->weight_running,
+				 counted[id].nr_running, counted[id].running);
+		if (!compensates && !audited.compensated &&
+		    vtime_before(queue->clock, audited.clocks[id]))
 			sim_fail("the clock of queue %u went back", id);
 		audited.clocks[id] = queue->clock;
 		in_use[kind_of(id)] += counted[id].nr > 0;
 	}
+	audited.compensated = compensates;
 	if (nr_llcs > 1 &&
 	    (shared_in_use.nr != in_use[QUEUE_SHARED] || avx_in_use.nr != in_use[QUEUE_AVX]))
 		sim_fail("%u shared and %u AVX queues are said to be in use, and %u and %u are",
@@ -258,6 +284,7 @@ void sim_audit(void)
 		sim_fair_audit(UNNOTICED_NS);
 		return;
 	}
+	audit_runners();
 	audit_queues();
 	audit_cpus();
 	if (!classifies())

@@ -33,6 +33,8 @@ mod rules_test;
 mod siblings_test;
 #[cfg(test)]
 mod stalls_test;
+#[cfg(test)]
+mod turns_test;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;

@@ -268,6 +268,13 @@ static bool move_to_local(struct sim_dsq *dsq)
 	return false;
 }
 
+bool sim_dsq_move(struct task_struct *p)
+{
+	sim_unlink_task(p->sim);
+	insert_local(p->sim, sim_this_cpu, 0);
+	return true;
+}
+
 bool sim_move_global_to_local(void)
 {
 	return move_to_local(&global);

@@ -234,6 +234,9 @@ const struct cpumask *sim_idle_cores(void);
 struct sim_dsq_iter {
 	struct task_struct *next;
 };
+bool sim_dsq_move(struct task_struct *p);
+#define BPF_FOR_EACH_ITER (&it_)
+#define scx_bpf_dsq_move(it, p, id, flags) sim_dsq_move(p)
 struct sim_dsq_iter sim_dsq_iter_new(u64 dsq);
 struct task_struct *sim_dsq_iter_next(struct sim_dsq_iter *it);
 

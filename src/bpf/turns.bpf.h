@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The clock of each cache, and what tasks pay by it. How fast it goes and what is due when is
+ * decided by fairness.bpf.h.
+ */
+#ifndef AVXSPEC_TURNS_BPF_H
+#define AVXSPEC_TURNS_BPF_H
+
+#include "decide/fairness.bpf.h"
+#include "decide/queues.bpf.h"
+#include "state.bpf.h"
+
+/* What all weigh that wait for the CPUs of a shared queue, or run there. */
+static __always_inline u64 weight_at(const struct queue_ctx *clock)
+{
+	return clock->weight_waiting + clock->weight_running;
+}
+
+/* Who competes for the CPUs of a queue; by weight only if it is shared. */
+static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
+{
+	return (struct avx_load){
+		.nr_waiting = queue->nr_waiting,
+		.weight = weight_at(queue),
+		.nr_cpus = at_least_one(queue->nr_cpus),
+	};
+}
+
+/*
+ * Let @clock go on to @now, as it has to before anything changes of which its pace depends. It
+ * stands while nobody waits, for nobody takes anything from anyone then. Each interval is added
+ * by the one CPU that claims it.
+ */
+static void advance(struct queue_ctx *clock, u64 now)
+{
+	u64 at = clock->clock_at, ns = now - at;
+
+	if (!clock->weight_waiting || !vtime_before(at, now) ||
+	    __sync_val_compare_and_swap(&clock->clock_at, at, now) != at)
+		return;
+	__sync_fetch_and_add(&clock->contended_ns, ns);
+	__sync_fetch_and_add(&clock->clock, vtime_gained(ns, clock->nr_running, weight_at(clock)));
+}
+
+/* A task of @weight that goes by @clock begins to wait. */
+static __always_inline void begins_to_wait(struct task_ctx *tctx, struct queue_ctx *clock,
+					   u64 weight, u64 now)
+{
+	tctx->weight_queued = weight;
+	if (!__sync_fetch_and_add(&clock->weight_waiting, weight))
+		clock->clock_at = now;
+}
+
+/* It pays nothing for others that waited as it did. */
+static __always_inline void stops_waiting(struct task_ctx *tctx)
+{
+	struct queue_ctx *clock = lookup_queue(tctx->clock);
+
+	if (!clock)
+		return;
+	advance(clock, scx_bpf_now());
+	tctx->contended = clock->contended_ns;
+	__sync_fetch_and_sub(&clock->weight_waiting, tctx->weight_queued);
+}
+
+/* A CPU, this one or one that it has locked, runs a task of @weight, or none of ours: 0. */
+static __always_inline void count_running(struct cpu_ctx *cctx, u64 weight)
+{
+	u64 before = cctx->runner.weight;
+	struct queue_ctx *clock;
+
+	if (weight == before)
+		return;
+	clock = lookup_queue(shared_queue(cctx->llc));
+	if (!clock)
+		return;
+	advance(clock, scx_bpf_now());
+	__sync_fetch_and_add(&clock->weight_running, weight - before);
+	if (!before)
+		__sync_fetch_and_add(&clock->nr_running, 1);
+	else if (!weight)
+		__sync_fetch_and_sub(&clock->nr_running, 1);
+	cctx->runner.weight = weight;
+}
+
+/*
+ * Charge @p for what it ran since it last paid, but for no more than somebody waited meanwhile:
+ * the rest it took from nobody.
+ */
+static void settle(const struct task_struct *p, struct task_ctx *tctx, struct queue_ctx *clock,
+		   u64 now)
+{
+	u64 ran = p->se.sum_exec_runtime - tctx->settled, contended;
+
+	advance(clock, now);
+	contended = clock->contended_ns - tctx->contended;
+	tctx->settled += ran;
+	tctx->contended += contended;
+	tctx->vtime = vtime_bound(tctx->vtime + vtime_cost(at_most(ran, contended), p->scx.weight),
+				  clock->clock, p->scx.weight);
+}
+
+/* What @p is given back it need not have paid, and all are owed the less for it. */
+static void grant(const struct task_struct *p, struct task_ctx *tctx, u64 ns)
+{
+	struct queue_ctx *clock = lookup_queue(tctx->clock);
+
+	tctx->vtime -= vtime_cost(ns, p->scx.weight);
+	if (clock)
+		__sync_fetch_and_sub(&clock->clock, vtime_gained(ns, 1, weight_at(clock)));
+}
+
+/* Measure the task, which has paid, by the clock @id from here on. */
+static void move_to_clock(struct task_ctx *tctx, u64 id, const struct queue_ctx *old,
+			  struct queue_ctx *clock, u64 now)
+{
+	advance(clock, now);
+	tctx->vtime = vtime_rebase(tctx->vtime, old->clock, clock->clock);
+	tctx->contended = clock->contended_ns;
+	tctx->clock = id;
+}
+
+#endif /* AVXSPEC_TURNS_BPF_H */
