@@ -58,24 +58,25 @@ fn weights_count_wherever_tasks_wait() {
     }
 }
 
-/// The caches of another CPU know nothing of it.
+/// The caches of other CPUs know nothing of it. Twelve that want more than four CPUs move 1380 times a
+/// second if whoever is due first is taken.
 #[test]
 fn who_goes_on_is_most_often_where_it_was() {
-    let mut engine = machine(2, AVX_TIER_OBSERVE, &[]);
-    let tasks = beside(&mut engine, 6, 100);
+    let mut engine = machine(4, AVX_TIER_OBSERVE, &[]);
+    let steps = |n: u32| [Step::Work(Kind::Scalar, 1.3e6 + 1.3e5 * f64::from(n)), Step::Sleep(MS)];
+    let tasks: Vec<Task> = (0..12).map(|n| engine.spawn(forever(&steps(n)), 100)).collect();
     engine.run_for(SECOND).unwrap();
     let cpus = |engine: &Engine<Steady>| -> Vec<u32> {
         tasks.iter().map(|task| engine.kernel().cpu_of(*task)).collect()
     };
     let (mut last, mut moves) = (cpus(&engine), 0);
-    for _ in 0..SECOND / MS {
-        engine.run_for(MS).unwrap();
+    for _ in 0..10 * SECOND / MS {
+        engine.run_for(MS / 10).unwrap();
         let now = cpus(&engine);
         moves += last.iter().zip(&now).filter(|(last, now)| last != now).count();
         last = now;
     }
-    // Of some 600 turns.
-    assert!(moves < 60, "{moves} moves");
+    assert!(moves < 700, "{moves} moves");
 }
 
 /// It makes room for one that wakes up, and then for nobody for a while; but not for 20 ms.
