@@ -622,6 +622,24 @@ fn who_has_to_stay_lowers_the_clock_for_as_long_as_it_does_wide_work() {
     assert!((0.44..0.47).contains(&lowered), "{lowered}");
 }
 
+/// Who comes meanwhile, and leaves for an AVX core before it begins, changes nothing of that.
+#[test]
+fn who_leaves_before_it_begins_ends_no_hold_of_others() {
+    let settings = ["sizing=static", "avx-cpus=1"];
+    let mut engine = machine(4, AVX_TIER_TRAP, &settings);
+    let wide = [Step::Sleep(1_700_000), Step::Work(Kind::Heavy512, 2e5), Step::Syscall];
+    let task = engine.spawn(forever(&wide), 100);
+    confine(&mut engine, &[task], 0b0001);
+    let short = [Step::Work(Kind::Scalar, 1e5), Step::Work(Kind::Heavy512, 1e4), Step::Syscall];
+    for _ in 0..4 {
+        engine.spawn(forever(&short), 100);
+    }
+    engine.run_for(SECOND).unwrap();
+    let lowered = sum(&engine, |cpu| cpu.lowered_ns) as f64 / SECOND as f64;
+    // It does for 0.2 ms of each 1.9 ms and more, and for 0.67 ms after it.
+    assert!((0.42..0.46).contains(&lowered), "{lowered}");
+}
+
 /// Two do the same, and one says that it gets less done with AVX cores. What it says in hints does not
 /// count then.
 #[test]
