@@ -200,7 +200,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *tctx;
 	struct avx_load load;
 	struct avx_due due;
-	bool is_avx, waits_on = leave_queue(p);
+	bool is_avx, waits_on = p->scx.dsq_vtime && leave_queue(p, scx_bpf_now());
 	s32 only_cpu, idle;
 	u32 room = NO_ROOM;
 	u64 now;
@@ -367,8 +367,8 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		is_taken = take_next(cpu, cctx, NULL, NULL);
 	}
-	if (!is_taken && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
-		count_running(cctx, 0);
+	if (!is_taken)
+		count_running(cctx, 0, scx_bpf_now());
 	if (!classifies())
 		return;
 	if (prev)
@@ -466,21 +466,19 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as, u
  */
 void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 {
-	u64 due_at = p->scx.dsq_vtime & ~TAG_MASK;
-	u64 waited_as = leave_queue(p);
+	u64 due_at = p->scx.dsq_vtime & ~TAG_MASK, now = scx_bpf_now();
+	u64 waited_as = leave_queue(p, now);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 	bool was_sent;
-	u64 now;
 
 	if (!cctx)
 		return;
-	count_running(cctx, p->scx.weight);
+	count_running(cctx, p->scx.weight, now);
 	if (cpu != bpf_get_smp_processor_id()) {
 		cctx->started_at = 0;
 		return;
 	}
-	now = scx_bpf_now();
 	begins_to_run(cctx, due_at ?: now, now);
 	was_sent = cctx->coming == (u64)p;
 	cctx->coming = 0;
@@ -581,7 +579,7 @@ static void goes_to_others(void)
 		return;
 	cctx->coming = 0;
 	cctx->runner.since = 0;
-	count_running(cctx, 0);
+	count_running(cctx, 0, scx_bpf_now());
 	set_misused(cctx, false);
 	if (cctx->runs_avx2)
 		end_avx2(cctx);
@@ -595,7 +593,7 @@ static void goes_to_others(void)
  */
 void BPF_STRUCT_OPS(avxspec_disable, struct task_struct *p)
 {
-	leave_queue(p);
+	leave_queue(p, scx_bpf_now());
 	tell_books(p);
 	if (p == bpf_get_current_task_btf())
 		goes_to_others();

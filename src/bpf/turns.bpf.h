@@ -52,19 +52,19 @@ static __always_inline void begins_to_wait(struct task_ctx *tctx, struct queue_c
 }
 
 /* It pays nothing for others that waited as it did. */
-static __always_inline void stops_waiting(struct task_ctx *tctx)
+static __always_inline void stops_waiting(struct task_ctx *tctx, u64 now)
 {
 	struct queue_ctx *clock = lookup_queue(tctx->clock);
 
 	if (!clock)
 		return;
-	advance(clock, scx_bpf_now());
+	advance(clock, now);
 	tctx->contended = clock->contended_ns;
 	__sync_fetch_and_sub(&clock->weight_waiting, tctx->weight_queued);
 }
 
 /* A CPU, this one or one that it has locked, runs a task of @weight, or none of ours: 0. */
-static __always_inline void count_running(struct cpu_ctx *cctx, u64 weight)
+static __always_inline void count_running(struct cpu_ctx *cctx, u64 weight, u64 now)
 {
 	u64 before = cctx->runner.weight;
 	struct queue_ctx *clock;
@@ -74,7 +74,7 @@ static __always_inline void count_running(struct cpu_ctx *cctx, u64 weight)
 	clock = lookup_queue(shared_queue(cctx->llc));
 	if (!clock)
 		return;
-	advance(clock, scx_bpf_now());
+	advance(clock, now);
 	__sync_fetch_and_add(&clock->weight_running, weight - before);
 	if (!before)
 		__sync_fetch_and_add(&clock->nr_running, 1);

@@ -68,7 +68,7 @@ static u64 join_queue(u64 id, struct queue_ctx *queue, bool woke_up, u64 due_at)
 }
 
 /* As what the task was waiting: its tag, or 0. In line, for each switch asks twice. */
-static __always_inline u64 leave_queue(struct task_struct *p)
+static __always_inline u64 leave_queue(struct task_struct *p, u64 now)
 {
 	u64 tag = p->scx.dsq_vtime & TAG_MASK, id = queue_of_tag(tag);
 	struct queue_ctx *queue;
@@ -85,7 +85,7 @@ static __always_inline u64 leave_queue(struct task_struct *p)
 		return tag;
 	if (__sync_fetch_and_sub(&queue->nr_waiting, 1) == 1)
 		nobody_waits(id);
-	stops_waiting(tctx);
+	stops_waiting(tctx, now);
 	return tag;
 }
 
