@@ -47,8 +47,10 @@ static __always_inline void begins_to_wait(struct task_ctx *tctx, struct queue_c
 					   u64 weight, u64 now)
 {
 	tctx->weight_queued = weight;
-	if (!__sync_fetch_and_add(&clock->weight_waiting, weight))
+	/* First, or who comes in between adds the time in which nobody waited. */
+	if (!clock->weight_waiting)
 		clock->clock_at = now;
+	__sync_fetch_and_add(&clock->weight_waiting, weight);
 }
 
 /* It pays nothing for others that waited as it did. */
