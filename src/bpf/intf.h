@@ -41,9 +41,9 @@ enum avx_limits {
 	AVX_SLICE_MAX_NS = 20 * 1000 * 1000,
 	/* The same when many wait: below this, switching costs more than it gives. */
 	AVX_SLICE_MIN_NS = 1 * 1000 * 1000,
-	/* What is granted at a time where others wait, and how far a task at nice 0 may be from
-	 * the clock. One that has just begun to run is left alone for as long by those that weigh
-	 * as much, or have not just woken up. */
+	/* What is granted at a time where others wait, and what a task at nice 0 may save. One
+	 * that has just begun to run is left alone for as long by those that weigh as much, or
+	 * have not just woken up. */
 	AVX_REQUEST_NS = 3 * 1000 * 1000,
 	/* By how much a task may be due after the first one, and be taken before it by the CPU
 	 * where it ran the last time: more than a move costs, and less than anybody waits for. */

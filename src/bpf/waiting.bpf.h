@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Tasks in their queues: how they are counted, who of them is first, and how a CPU takes
- * one. What follows from it is decided by queues.bpf.h and
- * fairness.bpf.h.
+ * one. What follows from it is decided by queues.bpf.h and fairness.bpf.h.
  */
 #ifndef AVXSPEC_WAITING_BPF_H
 #define AVXSPEC_WAITING_BPF_H

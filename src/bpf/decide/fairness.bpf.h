@@ -96,27 +96,18 @@ static __always_inline u64 vtime_rebase(u64 vtime, u64 from, u64 to)
 	return vtime - from + to;
 }
 
-/* The weight that competes once a task with @weight joins: who has just run is known already. */
-static __always_inline u64 competing_weight(const struct avx_load *load, u64 weight)
-{
-	return at_least(load->weight, weight);
-}
-
-/* The weight for which the clock is as fast as that on the wall. */
-static __always_inline u64 weight_at_par(const struct avx_load *load)
-{
-	return at_least_one(load->nr_cpus) * AVX_WEIGHT_NORMAL;
-}
-
 /*
- * The time on the wall in which the clock covers @vtime_ns. The clock gains a
+ * The time on the wall in which the clock covers @vtime_ns, once a task with @weight has joined:
+ * one that has just run is in the load already. The clock gains a
  * second of virtual time per second if the competing weight is that of one
  * task at nice 0 per CPU, and less in proportion to what competes on top.
  */
 static __always_inline u64 wall_time_of(u64 vtime_ns, u64 weight, const struct avx_load *load)
 {
+	u64 at_par = at_least_one(load->nr_cpus) * AVX_WEIGHT_NORMAL;
+
 	/* In microseconds, for the product must hold a million heavy tasks. */
-	return vtime_ns / 1000 * competing_weight(load, weight) / weight_at_par(load) * 1000;
+	return vtime_ns / 1000 * at_least(load->weight, weight) / at_par * 1000;
 }
 
 /*

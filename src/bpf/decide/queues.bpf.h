@@ -108,8 +108,8 @@ static __always_inline s64 stranded(s64 due_in, u64 bound_ns)
 static __always_inline bool evens_out(const struct avx_load *from, const struct avx_load *to,
 				      u64 weight)
 {
-	return since(weight, competing_weight(from, 0)) * at_least_one(to->nr_cpus) >=
-	       (competing_weight(to, 0) + weight) * at_least_one(from->nr_cpus);
+	return since(weight, from->weight) * at_least_one(to->nr_cpus) >=
+	       (to->weight + weight) * at_least_one(from->nr_cpus);
 }
 
 /*

@@ -182,7 +182,7 @@ pub fn shares_of(engine: &mut Engine<Steady>, tasks: &[Task], ns: u64) -> Vec<f6
 }
 
 /// How long one of them waits at most, in the next so many milliseconds.
-fn longest_wait_of(engine: &mut Engine<Steady>, tasks: &[Task], ms: u64) -> u64 {
+pub fn longest_wait_of(engine: &mut Engine<Steady>, tasks: &[Task], ms: u64) -> u64 {
     let mut longest = 0;
     for _ in 0..ms {
         engine.run_for(MS).unwrap();

@@ -256,23 +256,20 @@ void sim_enqueue_in_passing(struct sim_task *task)
 	task->direct_dsq = NO_DSQ;
 }
 
-static bool move_to_local(struct sim_dsq *dsq)
-{
-	for (struct sim_task *task = dsq->first; task; task = task->link.next) {
-		if (!sim_may_use(task, sim_this_cpu))
-			continue;
-		sim_unlink_task(task);
-		insert_local(task, sim_this_cpu, 0);
-		return true;
-	}
-	return false;
-}
-
 bool sim_dsq_move(struct task_struct *p)
 {
 	sim_unlink_task(p->sim);
 	insert_local(p->sim, sim_this_cpu, 0);
 	return true;
+}
+
+static bool move_to_local(struct sim_dsq *dsq)
+{
+	for (struct sim_task *task = dsq->first; task; task = task->link.next) {
+		if (sim_may_use(task, sim_this_cpu))
+			return sim_dsq_move(&task->t);
+	}
+	return false;
 }
 
 bool sim_move_global_to_local(void)

@@ -3,7 +3,7 @@
 
 use super::Task;
 use super::engine::Engine;
-use super::engine_test::{busy, confine, forever, machine, shares_of};
+use super::engine_test::{busy, confine, forever, longest_wait_of, machine, shares_of};
 use super::program::Step;
 use crate::bpf::intf::{AVX_TIER_OBSERVE, AVX_WAIT_MAX_S};
 use crate::sim::machine::hardware::Steady;
@@ -64,18 +64,13 @@ fn weights_count_wherever_tasks_wait() {
 fn who_goes_on_is_most_often_where_it_was() {
     let mut engine = machine(4, AVX_TIER_OBSERVE, &[]);
     let steps = |n: u32| [Step::Work(Kind::Scalar, 1.3e6 + 1.3e5 * f64::from(n)), Step::Sleep(MS)];
-    let tasks: Vec<Task> = (0..12).map(|n| engine.spawn(forever(&steps(n)), 100)).collect();
-    engine.run_for(SECOND).unwrap();
-    let cpus = |engine: &Engine<Steady>| -> Vec<u32> {
-        tasks.iter().map(|task| engine.kernel().cpu_of(*task)).collect()
-    };
-    let (mut last, mut moves) = (cpus(&engine), 0);
-    for _ in 0..10 * SECOND / MS {
-        engine.run_for(MS / 10).unwrap();
-        let now = cpus(&engine);
-        moves += last.iter().zip(&now).filter(|(last, now)| last != now).count();
-        last = now;
+    for n in 0..12 {
+        engine.spawn(forever(&steps(n)), 100);
     }
+    engine.run_for(SECOND).unwrap();
+    let before = engine.moves();
+    engine.run_for(SECOND).unwrap();
+    let moves = engine.moves() - before;
     assert!(moves < 700, "{moves} moves");
 }
 
@@ -87,11 +82,6 @@ fn who_was_interrupted_does_not_wait_for_a_long_turn() {
     engine.run_for(SECOND / 10).unwrap();
     let burst = [Step::Sleep(100 * MS), Step::Work(Kind::Scalar, 15e6)];
     engine.spawn(forever(&burst), 100);
-    let mut longest = 0;
-    for _ in 0..SECOND / MS {
-        engine.run_for(MS).unwrap();
-        let since = engine.kernel().waits_since(worker);
-        longest = longest.max(since.map_or(0, |since| engine.now() - since));
-    }
+    let longest = longest_wait_of(&mut engine, &[worker], 1000);
     assert!((MS..12 * MS).contains(&longest), "{longest} ns");
 }
