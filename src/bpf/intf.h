@@ -37,14 +37,14 @@ typedef long long s64;
 #endif
 
 enum avx_limits {
-	/* Time that a task may run before the next one gets its turn, when few wait. */
+	/* Time that a task may run before the next one gets its turn, if none waits when it
+	 * begins. */
 	AVX_SLICE_MAX_NS = 20 * 1000 * 1000,
-	/* The same when many wait: below this, switching costs more than it gives. */
-	AVX_SLICE_MIN_NS = 1 * 1000 * 1000,
-	/* What is granted at a time where others wait, and what a task at nice 0 may save. One
-	 * that has just begun to run is left alone for as long by those that weigh as much, or
-	 * have not just woken up. */
-	AVX_REQUEST_NS = 3 * 1000 * 1000,
+	/* A request is one of these on one CPU, and four on eight CPUs and more. It is granted at
+	 * a time where others wait, and a task at nice 0 may save as much. One that has just begun
+	 * to run is left alone for as long by those that weigh as much, or have not just woken
+	 * up. */
+	AVX_REQUEST_STEP_NS = 700 * 1000,
 	/* By how much a task may be due after the first one, and be taken before it by the CPU
 	 * where it ran the last time: more than a move costs, and less than anybody waits for. */
 	AVX_WARM_NS = 1 * 1000 * 1000,

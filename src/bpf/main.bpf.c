@@ -232,8 +232,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	if (old != clock)
 		move_to_clock(tctx, clock_id, old, clock, now);
 
-	load = load_of(queue);
-	slice = turn_of(is_avx, slice_for(&load));
+	slice = turn_of(is_avx, slice_for(queue->nr_waiting, request_ns()));
 	load = load_of(clock);
 	due = due_of(tctx->vtime, clock->clock, now, p->scx.weight, &load);
 	if (waits_on)
@@ -272,9 +271,9 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx, struct cpu_ctx 
 	struct queue_ctx *queue = lookup_queue(tctx->clock);
 
 	if (queue) {
-		struct avx_load load = load_of(queue);
+		u64 slice = slice_for(queue->nr_waiting, request_ns());
 
-		scx_bpf_task_set_slice(p, turn_of(cctx->runs_avx, slice_for(&load)));
+		scx_bpf_task_set_slice(p, turn_of(cctx->runs_avx, slice));
 	}
 	stat_add(kept, 1);
 	if (!cctx->runs_avx || cctx->role != ROLE_SCALAR)

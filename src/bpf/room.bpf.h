@@ -102,7 +102,7 @@ static __always_inline bool has_room(const struct cpu_ctx *cctx, const struct av
 	}
 	if (!it->is_avx)
 		due_at += penalty_on(cctx);
-	if (!makes_room(&cctx->runner, it->now, due_at, it->weight))
+	if (!makes_room(&cctx->runner, it->now, due_at, it->weight, request_ns()))
 		return false;
 	*due = due_again(&cctx->runner, it->now);
 	return true;
@@ -212,7 +212,7 @@ __noinline u32 room_where_it_was(struct task_struct *p __arg_trusted, bool may_m
 	if (!cctx || cctx->asked)
 		return NO_ROOM;
 	penalty = may_move ? penalty_on(cctx) : 0;
-	if (!makes_room(&cctx->runner, now, due_at + penalty, p->scx.weight) ||
+	if (!makes_room(&cctx->runner, now, due_at + penalty, p->scx.weight, request_ns()) ||
 	    !is_allowed_on(p, cpu))
 		return NO_ROOM;
 	if (cctx->runs_avx || cctx->role == ROLE_AVX || !is_first_for(cpu, cctx, now, due_at) ||
@@ -265,11 +265,11 @@ __noinline bool is_wanted_by_first_of(u64 id, s32 cpu)
 	if (!(vtime & TAG_MASK))
 		return false;
 	now = scx_bpf_now();
-	if (!tag_woke_up(vtime & TAG_MASK) && has_just_begun(&cctx->runner, now))
+	if (!tag_woke_up(vtime & TAG_MASK) && has_just_begun(&cctx->runner, now, request_ns()))
 		return false;
 	if (kind_of(id) == QUEUE_SHARED)
 		vtime += penalty_on(cctx);
-	return makes_room(&cctx->runner, now, vtime, p->scx.weight);
+	return makes_room(&cctx->runner, now, vtime, p->scx.weight, request_ns());
 }
 
 static bool is_room_wanted_on(s32 cpu, const struct cpu_ctx *cctx)

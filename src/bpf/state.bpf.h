@@ -41,6 +41,12 @@ const volatile bool hides_cpuid = false;
 #define SCHED_BATCH 3
 #define SCHED_IDLE 5
 
+/* What is granted at a time where others wait. */
+static __always_inline u64 request_ns(void)
+{
+	return request_on(nr_online_cpus);
+}
+
 /* Whether there are AVX tasks, however they are found. */
 static bool classifies(void)
 {

@@ -20,7 +20,6 @@ static __always_inline u64 weight_at(const struct queue_ctx *clock)
 static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
 {
 	return (struct avx_load){
-		.nr_waiting = queue->nr_waiting,
 		.weight = weight_at(queue),
 		.nr_cpus = at_least_one(queue->nr_cpus),
 	};
@@ -99,7 +98,7 @@ static void settle(const struct task_struct *p, struct task_ctx *tctx, struct qu
 	tctx->settled += ran;
 	tctx->contended += contended;
 	tctx->vtime = vtime_bound(tctx->vtime + vtime_cost(at_most(ran, contended), p->scx.weight),
-				  clock->clock, p->scx.weight);
+				  clock->clock, p->scx.weight, request_ns());
 }
 
 /* What @p is given back it need not have paid, and all are owed the less for it. */

@@ -257,10 +257,14 @@ static bool waits_elsewhere(u64 id)
 	return *nr_in_use_like(id) != has_waiting(id);
 }
 
+/* The time until a task is due that comes before all that are due for what they are owed. */
+#define DUE_FIRST (-(s64)AVX_SLICE_MAX_NS - 1)
+
 /*
  * The time until what is due in @due in the queue @there is due for a CPU of the queue @here,
- * which is at another cache: now at the latest where more compete for a CPU there, and otherwise
- * when it has been due for long. Global, for the verifier.
+ * which is at another cache: before all who are here if more compete for a CPU there, because what
+ * runs here may be owed something for as long as nobody waits, and otherwise when it has been due
+ * for long. Global, for the verifier.
  */
 __noinline s64 due_elsewhere(u64 here, u64 there, s64 due)
 {
@@ -274,7 +278,7 @@ __noinline s64 due_elsewhere(u64 here, u64 there, s64 due)
 	crowded = load_of(from);
 	other = load_of(to);
 	if (kind_of(there) == QUEUE_SHARED && evens_out(&crowded, &other, p->scx.weight))
-		return due < 0 ? due : 0;
+		return due < DUE_FIRST ? due : DUE_FIRST;
 	return yielding(due, policy->steal_ns);
 }
 

@@ -152,10 +152,9 @@ impl<'a> Scheduler<'a> {
             return Ok(it);
         }
         info!(
-            "{NAME} {} running on {} CPUs (slice {} to {} ms, weights delay by at most {} s)",
+            "{NAME} {} running on {} CPUs (turns of at most {} ms, weights delay by at most {} s)",
             version(),
             it.places.len(),
-            intf::AVX_SLICE_MIN_NS / 1_000_000,
             intf::AVX_SLICE_MAX_NS / 1_000_000,
             intf::AVX_WAIT_MAX_S,
         );

@@ -7,18 +7,18 @@ use proptest::prelude::*;
 
 use super::native::{
     choose_next, due_again, due_of, due_since, evens_out, makes_room, only_choice, queue_of,
-    queue_of_tag, slice_for, stranded, tag_of, tag_woke_up, tagged, vtime_before, vtime_bound,
-    vtime_cost, vtime_gained, vtime_rebase, yielding,
+    queue_of_tag, request_on, slice_for, stranded, tag_of, tag_woke_up, tagged, vtime_before,
+    vtime_bound, vtime_cost, vtime_gained, vtime_rebase, yielding,
 };
 use crate::bpf::intf::{
-    AVX_REQUEST_NS, AVX_SLICE_MAX_NS, AVX_SLICE_MIN_NS, AVX_WAIT_MAX_S, AVX_WEIGHT_NORMAL,
-    CHOOSE_AVX, CHOOSE_PREV, CHOOSE_PRIVATE, CHOOSE_SHARED, NOBODY_DUE, NR_QUEUE_KINDS, TAG_MASK,
-    avx_due, avx_load, avx_runner,
+    AVX_REQUEST_STEP_NS, AVX_SLICE_MAX_NS, AVX_WAIT_MAX_S, AVX_WEIGHT_NORMAL, CHOOSE_AVX,
+    CHOOSE_PREV, CHOOSE_PRIVATE, CHOOSE_SHARED, NOBODY_DUE, NR_QUEUE_KINDS, TAG_MASK, avx_due,
+    avx_load, avx_runner,
 };
 
 const MS: u64 = 1_000_000;
 const SLICE_MAX: u64 = AVX_SLICE_MAX_NS as u64;
-const SLICE_MIN: u64 = AVX_SLICE_MIN_NS as u64;
+const REQUEST_MAX: u64 = 4 * AVX_REQUEST_STEP_NS as u64;
 const WAIT_MAX: u64 = AVX_WAIT_MAX_S as u64 * 1000 * MS;
 const NORMAL: u64 = AVX_WEIGHT_NORMAL as u64;
 
@@ -29,7 +29,7 @@ const KINDS: u32 = NR_QUEUE_KINDS;
 /// Loads from an empty queue to a million tasks on the largest machine.
 fn loads() -> impl Strategy<Value = avx_load> {
     (0u64..1_000_000, 1u64..10_000, 1u64..=8192).prop_map(|(nr_waiting, weight, nr_cpus)| {
-        avx_load { nr_waiting, weight: (nr_waiting + nr_cpus) * weight, nr_cpus }
+        avx_load { weight: (nr_waiting + nr_cpus) * weight, nr_cpus }
     })
 }
 
@@ -62,20 +62,11 @@ proptest! {
     }
 
     #[test]
-    fn slice_stays_between_its_limits(load in loads()) {
-        prop_assert!((SLICE_MIN..=SLICE_MAX).contains(&slice_for(&load)));
-    }
-
-    #[test]
-    fn slice_never_grows_with_the_queue(load in loads()) {
-        let longer = avx_load { nr_waiting: load.nr_waiting + 1, ..load };
-        prop_assert!(slice_for(&longer) <= slice_for(&load));
-    }
-
-    #[test]
-    fn nobody_hoards_more_than_a_request_by_its_weight(vtime: u64, clock: u64, weight in 1u64..=10_000) {
-        let credit = vtime_cost(u64::from(AVX_REQUEST_NS), weight) as i64;
-        let bounded = ahead(clock, vtime_bound(vtime, clock, weight));
+    fn nobody_hoards_more_than_a_request_by_its_weight(
+        vtime: u64, clock: u64, weight in 1u64..=10_000, request in 1..=REQUEST_MAX,
+    ) {
+        let credit = vtime_cost(request, weight) as i64;
+        let bounded = ahead(clock, vtime_bound(vtime, clock, weight, request));
         let lag = ahead(clock, vtime);
         prop_assume!(lag.unsigned_abs() < 1 << 62);
         prop_assert_eq!(bounded, lag.clamp(-credit, WAIT_MAX as i64));
@@ -117,21 +108,22 @@ proptest! {
     ) {
         let due_at = now - vtime_cost(ran, lighter);
         let runs = avx_runner { since: now - ran, due_at, weight: lighter };
-        prop_assert!(makes_room(&runs, now, now - 1, weight));
+        prop_assert!(makes_room(&runs, now, now - 1, weight, REQUEST_MAX));
     }
 
     #[test]
     fn nobody_is_interrupted_before_a_request_is_over_by_who_weighs_no_more(
         now in 1 << 61..1u64 << 62, ran in 0..SLICE_MAX, credit in 1..SLICE_MAX,
         owed in -(SLICE_MAX as i64)..SLICE_MAX as i64,
-        weight in 1u64..=10_000, lighter in 1u64..=10_000,
+        weight in 1u64..=10_000, lighter in 1u64..=10_000, request in 1..=REQUEST_MAX,
     ) {
         let due_again = now.wrapping_add_signed(-owed);
         let runs = avx_runner { since: now - ran, due_at: due_again - vtime_cost(ran, weight), weight };
         // Who has had more than it is owed is interrupted by anybody who is due before.
-        let is_over = ran >= u64::from(AVX_REQUEST_NS) || owed < 0;
+        let is_over = ran >= request || owed < 0;
         for other in [weight, lighter.min(weight)] {
-            prop_assert_eq!(makes_room(&runs, now, due_again - credit, other), is_over);
+            let room = makes_room(&runs, now, due_again - credit, other, request);
+            prop_assert_eq!(room, is_over);
         }
     }
 
@@ -141,7 +133,7 @@ proptest! {
         weight in 1u64..=10_000, other in 1u64..=10_000,
     ) {
         let runs = avx_runner { since: now - ran, due_at: now - ran, weight };
-        prop_assert!(!makes_room(&runs, now, due_again(&runs, now) + later, other));
+        prop_assert!(!makes_room(&runs, now, due_again(&runs, now) + later, other, REQUEST_MAX));
     }
 
     #[test]
@@ -207,7 +199,7 @@ proptest! {
         prop_assert!(tag != 0, "it is counted");
         prop_assert_eq!((queue_of_tag(tag), tag_woke_up(tag)), (id, woke_up));
         // Early or late by less than a tenth of the shortest slice.
-        prop_assert!(ahead(at, tagged).unsigned_abs() < SLICE_MIN / 10);
+        prop_assert!(ahead(at, tagged).unsigned_abs() < u64::from(AVX_REQUEST_STEP_NS) / 10);
     }
 }
 
@@ -240,17 +232,26 @@ fn who_belongs_elsewhere_waits_longer() {
 }
 
 #[test]
-fn a_free_machine_hands_out_full_slices() {
-    for nr_cpus in [0, 4] {
-        let free = avx_load { nr_waiting: 0, weight: 0, nr_cpus };
-        assert_eq!(slice_for(&free), SLICE_MAX);
+fn a_turn_is_a_request_where_others_wait() {
+    for request in [1, REQUEST_MAX] {
+        assert_eq!(slice_for(0, request), SLICE_MAX);
+        assert_eq!((slice_for(1, request), slice_for(1_000_000, request)), (request, request));
     }
+}
+
+#[test]
+fn requests_are_as_long_as_those_of_eevdf() {
+    // 0.7 ms, by one more than the logarithm of the CPUs, which stops at eight.
+    for (nr_cpus, us) in [(1, 700), (2, 1400), (3, 1400), (4, 2100), (7, 2100), (8, 2800)] {
+        assert_eq!(request_on(nr_cpus), us * 1000, "{nr_cpus}");
+    }
+    assert_eq!((request_on(0), request_on(8192)), (request_on(1), REQUEST_MAX));
 }
 
 #[test]
 fn a_cpu_of_others_makes_room_for_nobody() {
     let others = avx_runner { since: 0, due_at: 0, weight: 1 };
-    assert!(!makes_room(&others, WAIT_MAX, 0, 10_000));
+    assert!(!makes_room(&others, WAIT_MAX, 0, 10_000, REQUEST_MAX));
 }
 
 /// One queue, its CPUs and busy tasks, stepped from slice to slice.
@@ -283,17 +284,14 @@ impl Machine {
     }
 
     fn load(&self) -> avx_load {
-        avx_load {
-            nr_waiting: self.waiting.len() as u64,
-            weight: self.weights.iter().sum(),
-            nr_cpus: self.nr_cpus,
-        }
+        avx_load { weight: self.weights.iter().sum(), nr_cpus: self.nr_cpus }
     }
 
     /// When a task that just ran is due again; times are kept above zero.
     fn due(&mut self, task: usize, now: u64) -> u64 {
         let weight = self.weights[task];
-        self.vtimes[task] = vtime_bound(self.vtimes[task], self.clock, weight);
+        self.vtimes[task] =
+            vtime_bound(self.vtimes[task], self.clock, weight, request_on(self.nr_cpus));
         due_of(self.vtimes[task], self.clock, now + SLICE_MAX, weight, &self.load()).at
     }
 
@@ -330,7 +328,7 @@ impl Machine {
             self.clock_at = now;
             self.vtimes[task] += vtime_cost(slice, self.weights[task]);
             let next = self.next(task, now);
-            let slice = slice_for(&self.load());
+            let slice = slice_for(self.waiting.len() as u64, request_on(self.nr_cpus));
             cpus.insert((now + slice, cpu, next, slice));
         }
     }
@@ -374,7 +372,7 @@ fn the_lightest_task_survives_the_heaviest_crowd() {
         let mut machine = Machine::new(&weights, 1);
         machine.run(30_000 * MS);
         // The longest wait, and once through the crowd at the shortest slice.
-        let bound = WAIT_MAX + (crowd as u64 + 1) * SLICE_MIN + 2 * SLICE_MAX;
+        let bound = WAIT_MAX + (crowd as u64 + 1) * request_on(1) + 2 * SLICE_MAX;
         assert!(machine.longest_wait <= bound, "{crowd}: {} ms", machine.longest_wait / MS);
         assert!(machine.ran[crowd] > 0);
     }

@@ -36,11 +36,10 @@
 
 #include "arithmetic.bpf.h"
 
-/* Who competes for the CPUs that serve a queue, as far as the queue knows. */
+/* What competes for the CPUs that serve a queue. */
 struct avx_load {
-	u64 nr_waiting; /* tasks in the queue */
-	u64 weight;	/* of all that wait for the CPUs, or run there */
-	u64 nr_cpus;	/* CPUs that take from the queue */
+	u64 weight;  /* of all that wait for the CPUs, or run there */
+	u64 nr_cpus; /* CPUs that take from the queue */
 };
 
 /* When a queued task is due. */
@@ -62,26 +61,30 @@ static __always_inline u64 vtime_cost(u64 ran_ns, u64 weight)
 }
 
 /*
- * The slice shrinks as the queue grows, so that a round through all waiting
- * tasks takes about the same time until the slice reaches its floor.
+ * What is granted at a time on @nr_cpus CPUs. It grows with the machine as EEVDF's does, for the
+ * fewer CPUs there are, the more often a task that wakes up finds none that idles, and waits for
+ * the end of a turn.
  */
-static __always_inline u64 slice_for(const struct avx_load *load)
+static __always_inline u64 request_on(u64 nr_cpus)
 {
-	u64 nr_cpus = at_least_one(load->nr_cpus), slice;
+	u64 steps = nr_cpus < 2 ? 1 : nr_cpus < 4 ? 2 : nr_cpus < 8 ? 3 : 4;
 
-	if (!load->nr_waiting)
-		return AVX_SLICE_MAX_NS;
-	slice = AVX_SLICE_MAX_NS * nr_cpus / (load->nr_waiting + nr_cpus);
-	return at_least(at_most(slice, AVX_REQUEST_NS), AVX_SLICE_MIN_NS);
+	return steps * AVX_REQUEST_STEP_NS;
+}
+
+/* How long a turn is that begins while @nr_waiting tasks wait. */
+static __always_inline u64 slice_for(u64 nr_waiting, u64 request)
+{
+	return nr_waiting ? request : AVX_SLICE_MAX_NS;
 }
 
 /*
- * Bound the lag of a task. A sleeper earns no more than one request by its weight. A debt beyond
+ * Bound the lag of a task. A sleeper earns no more than one @request by its weight. A debt beyond
  * the longest wait would never be felt as waiting, only dragged along, so it is forgiven.
  */
-static __always_inline u64 vtime_bound(u64 vtime, u64 clock, u64 weight)
+static __always_inline u64 vtime_bound(u64 vtime, u64 clock, u64 weight, u64 request)
 {
-	u64 credit = vtime_cost(AVX_REQUEST_NS, weight);
+	u64 credit = vtime_cost(request, weight);
 
 	if (vtime_before(vtime, clock - credit))
 		return clock - credit;

@@ -35,10 +35,10 @@ static __always_inline u64 due_again(const struct avx_runner *it, u64 now)
 	return it->due_at + vtime_cost(since(it->since, now), it->weight);
 }
 
-/* Whether it has not had yet what is granted at a time. */
-static __always_inline bool has_just_begun(const struct avx_runner *it, u64 now)
+/* Whether it has not had yet the @request that is granted at a time. */
+static __always_inline bool has_just_begun(const struct avx_runner *it, u64 now, u64 request)
 {
-	return since(it->since, now) < AVX_REQUEST_NS;
+	return since(it->since, now) < request;
 }
 
 /*
@@ -46,17 +46,20 @@ static __always_inline bool has_just_begun(const struct avx_runner *it, u64 now)
  * is due @again.
  */
 static __always_inline bool is_protected(const struct avx_runner *it, u64 now, u64 again,
-					 u64 weight)
+					 u64 weight, u64 request)
 {
-	return weight <= it->weight && has_just_begun(it, now) && !vtime_before(now, again);
+	return weight <= it->weight && has_just_begun(it, now, request) &&
+	       !vtime_before(now, again);
 }
 
 /* Whether it makes room at @now for a task with @weight that is due at @due_at. */
-static __always_inline bool makes_room(const struct avx_runner *it, u64 now, u64 due_at, u64 weight)
+static __always_inline bool makes_room(const struct avx_runner *it, u64 now, u64 due_at, u64 weight,
+				       u64 request)
 {
 	u64 again = due_again(it, now);
 
-	return it->since && vtime_before(due_at, again) && !is_protected(it, now, again, weight);
+	return it->since && vtime_before(due_at, again) &&
+	       !is_protected(it, now, again, weight, request);
 }
 
 #endif /* AVXSPEC_PREEMPT_BPF_H */

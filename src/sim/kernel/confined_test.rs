@@ -152,7 +152,7 @@ fn each_set_of_cpus_with_avx_work_has_an_avx_core_of_its_own() {
         let stayed = in_place(&engine, nr_cpus) - before;
         assert!(stayed < 1000, "{stayed} times AVX work was done on scalar CPUs");
         let changed = role_changes(&engine, nr_cpus) - changed;
-        assert!(changed <= 2, "{changed} changes of roles in five seconds");
+        assert!(changed <= 4, "{changed} changes of roles in five seconds");
         engine.kernel().audit().unwrap();
     }
 }

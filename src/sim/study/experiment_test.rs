@@ -397,7 +397,7 @@ fn a_full_machine_follows_the_avx_share() {
     for seed in 1..=3 {
         let workload = file::read("a test", &text).unwrap();
         let outcome = outcome(&Setup { seed, ..setup(workload, 6) }, &of("untried"));
-        let settled = |it: &Option<f64>| it.is_some_and(|ms| ms <= 250.0);
+        let settled = |it: &Option<f64>| it.is_some_and(|ms| ms <= 500.0);
         assert!(outcome.settle_ms.iter().all(settled), "{:?}", outcome.settle_ms);
         assert_eq!(outcome.settle_ms.len(), 2);
         let largest = outcome.avx_cores_over_time.iter().map(|(_, nr)| *nr).max();
