@@ -478,7 +478,7 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		cctx->started_at = 0;
 		return;
 	}
-	begins_to_run(cctx, due_at ?: now, now);
+	begins_to_run(cctx, waited_as, due_at ?: now, now);
 	was_sent = cctx->coming == (u64)p;
 	cctx->coming = 0;
 	cctx->sent_away = 0;

@@ -35,13 +35,15 @@ static __always_inline bool leaves_avx_core(struct task_struct *p)
 
 /*
  * Whether what runs here may be believed that it is about to sleep. An interrupt says so of
- * whatever it interrupts, which most often has run for longer than to the first tick.
+ * whatever it interrupts, which most often did not begin because it woke up, or has run for longer
+ * than to the first tick.
  */
 static bool is_about_to_sleep(const struct cpu_ctx *cctx)
 {
 	const struct task_struct *curr = bpf_get_current_task_btf();
 
-	return curr->se.sum_exec_runtime == cctx->ran_before && !(curr->flags & PF_EXITING);
+	return cctx->woke_up && curr->se.sum_exec_runtime == cctx->ran_before &&
+	       !(curr->flags & PF_EXITING);
 }
 
 /*
@@ -238,10 +240,11 @@ static bool goes_on_first(s32 cpu, const struct cpu_ctx *cctx)
 	return is_first_of(shared, again) && is_first_of(private, again);
 }
 
-/* What runs on this CPU has just begun. */
-static __always_inline void begins_to_run(struct cpu_ctx *cctx, u64 due_at, u64 now)
+/* What runs on this CPU has just begun, after it waited as @tag tells, or not at all. */
+static __always_inline void begins_to_run(struct cpu_ctx *cctx, u64 tag, u64 due_at, u64 now)
 {
 	cctx->asked = false;
+	cctx->woke_up = !tag || tag_woke_up(tag);
 	cctx->runner.since = now;
 	cctx->runner.due_at = due_at;
 }

@@ -97,8 +97,10 @@ struct {
 		 ?: bpf_task_storage_get(map, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
 
 struct cpu_ctx {
-	/* The task that runs there, and whether it was asked to make room and has not yet. */
+	/* The task that runs there, whether it began because it woke up, and whether it was asked
+	 * to make room and has not yet. */
 	struct avx_runner runner;
+	bool woke_up;
 	bool asked;
 	/* Of the task that runs there: since when, if that is known, for how long it
 	 * had run before, and whether it is an AVX task. */

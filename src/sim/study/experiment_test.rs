@@ -275,6 +275,23 @@ fn nobody_waits_behind_who_woke_it_beside_idle_cpus() {
     assert!(outcome.groups[1].latency_us.unwrap().max < 500.0, "{outcome:?}");
 }
 
+/// An interrupt says of the job that it goes to sleep, which never does.
+#[test]
+fn who_an_interrupt_wakes_up_waits_no_longer_than_under_eevdf() {
+    let text = "about = \"it\"\n[[group]]\nname = \"server\"\nthreads = 2\nper = \"cpu\"\n\
+                arrivals = { of_capacity = 0.15 }\nqueue = \"each\"\n\
+                steps = [\"wait\", { work = \"scalar\", us = 20 }, \"done\"]\n\
+                [[group]]\nname = \"job\"\nper = \"cpu\"\n\
+                steps = [{ work = \"scalar\", us = 20 }, \"done\"]\n";
+    let topology = Topology::regular(1, 1, 2, 1);
+    let setup = Setup { topology, ..setup(file::read("it", text).unwrap(), 1) };
+    let latency = |variant| outcome(&setup, &of(variant)).groups[0].latency_us.unwrap();
+    let (eevdf, ours) = (latency("eevdf"), latency("alone"));
+    for (ours, eevdf) in [(ours.p50, eevdf.p50), (ours.p90, eevdf.p90), (ours.p99, eevdf.p99)] {
+        assert!(ours < 1.05 * eevdf, "{ours} and {eevdf} us");
+    }
+}
+
 /// It wakes up as an AVX task, without a fault that would tell of it, and there is no AVX core left.
 #[test]
 fn who_slept_for_longer_than_avx_cores_are_kept_gets_one_again() {
