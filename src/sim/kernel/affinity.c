@@ -19,6 +19,7 @@ void sim_allow_all(struct sim_task *task)
 	for (u32 cpu = 0; cpu < sim_nr_cpus; cpu++)
 		assign_cpu(cpu, &task->allowed, true);
 	task->t.nr_cpus_allowed = sim_nr_cpus;
+	task->freed_at = scx_bpf_now();
 }
 
 static u32 first_online(const struct cpumask *mask)

@@ -111,6 +111,7 @@ void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself)
 
 	if (!memcmp(words, task->allowed.bits, sizeof(task->allowed.bits)))
 		return;
+	task->freed_at = scx_bpf_now();
 	/* The kernel waits for the end of what keeps it here, */
 	task->pins_cpu = false;
 	if (state == SIM_WAITS)

@@ -327,7 +327,7 @@ static bool waits_in_vain(const struct sim_task *task, u64 ns)
 {
 	u64 now = scx_bpf_now();
 
-	if (task->state != SIM_WAITS || now - task->queued_at < ns)
+	if (task->state != SIM_WAITS || now - task->runnable_at < ns || now - task->freed_at < ns)
 		return false;
 	for (u32 cpu = 0; cpu < sim_nr_cpus; cpu++) {
 		const struct sim_cpu *it = &sim_cpus[cpu];

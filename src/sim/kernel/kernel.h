@@ -90,6 +90,7 @@ struct sim_task {
 	/* As the kernel's watchdog has it: since when it would run if it could, wherever it was
 	 * queued anew meanwhile, from the beginning of the present scheduler on. */
 	u64 runnable_at;
+	u64 freed_at;  /* since when it may go where it may now */
 	u64 queued_at; /* where it waits now */
 	s32 ran_on;    /* the last time, or -1 */
 	u64 moves;

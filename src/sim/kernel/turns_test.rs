@@ -58,7 +58,7 @@ fn weights_count_wherever_tasks_wait() {
     }
 }
 
-/// The caches of other CPUs know nothing of it. Twelve that want more than four CPUs move 1380 times a
+/// The caches of other CPUs know nothing of it. Twelve that want more than four CPUs move 1703 times a
 /// second if whoever is due first is taken.
 #[test]
 fn who_goes_on_is_most_often_where_it_was() {
