@@ -45,7 +45,9 @@ const WIDE_ITERATIONS: u64 = 1000;
 const WIDE_INSTRUCTIONS: u64 = 2 + 98 * WIDE_ITERATIONS;
 
 /// The program stands still where anything is begun to be counted, and where it is no longer.
-/// The emulator knows what was executed, and the kernel how often the program was moved.
+/// The emulator knows what was executed, and the kernel how often the program was moved. Whoever
+/// follows stands still in between: each time that it printed, it would take the CPU from the
+/// program, which would go to the AVX core and come back without any event.
 fn they_are_what_the_program_did_and_the_kernel_saw() -> Result<()> {
     let outcome = phases_guest(Bochs::cpus(2), Flavour::Patched)?
         .command(&script(&format!(
@@ -59,6 +61,7 @@ fn they_are_what_the_program_did_and_the_kernel_saw() -> Result<()> {
 
              scx_avxspec events --follow --json >/tmp/events & follower=$!
              wait_until 30 test -s /tmp/events || fail nothing is told
+             kill -STOP $follower
              echo before=$(moves)
              oraclectl reset
              kill -CONT $phases
@@ -67,8 +70,9 @@ fn they_are_what_the_program_did_and_the_kernel_saw() -> Result<()> {
              sleep 0.2
              oraclectl report >/tmp/census
              echo after=$(moves)
+             kill -CONT $follower
              scx_avxspec policy set avx-cpus=2 >&2
-             wait_until 30 grep -q '\"role\"' /tmp/events || fail no change of a role is told
+             wait_until 30 grep -q '\"kind\":\"role\"' /tmp/events || fail no change of a role is told
              kill $follower
 
              scx_avxspec policy set avx-cpus=1 >&2
@@ -168,14 +172,12 @@ fn ensure_order(events: &[&Event]) -> Result<()> {
 }
 
 /// Where each event was says how often the program was moved, unless it was moved and came back
-/// between two of them, which the program that prints them does to it each time that it wakes up
-/// and takes its CPU: about every tenth time, and every third one on a busy host. To the AVX core,
-/// which idles, it is sent. Back it goes by the queue where whoever prints has the scalar CPU.
+/// between two of them.
 fn ensure_moves(events: &[&Event], moved: u64) -> Result<()> {
     let pairs = || events.iter().zip(events.iter().skip(1));
     let seen = pairs().filter(|(it, next)| it.cpu != next.cpu).count() as u64;
     // To be stopped and to go on may move it as well.
-    let is_close = seen <= moved + 4 && moved <= seen + 4 + seen / 2;
+    let is_close = seen <= moved + 4 && moved <= seen + 4 + seen / 20;
     ensure!(is_close, "{seen} moves are seen, the kernel counts {moved}");
     let is_sent = |it: &&&Event| it.kind == "sent";
     let sent = events.iter().filter(is_sent).count() as u64;
