@@ -115,7 +115,8 @@ static void audit_idle(const struct sim_task *it, const struct avx_policy *polic
 {
 	u64 now = scx_bpf_now();
 
-	if (it->state != SIM_WAITS || !it->dsq->is_made || now - it->runnable_at < UNNOTICED_NS)
+	if (it->state != SIM_WAITS || !it->dsq->is_made || now - it->runnable_at < UNNOTICED_NS ||
+	    now - it->freed_at < UNNOTICED_NS)
 		return;
 	if (is_avx_queue(it->dsq->id) && may_have_to_wait(it, policy))
 		return;

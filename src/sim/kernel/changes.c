@@ -163,8 +163,12 @@ void sim_set_online(u32 cpu, bool is_online)
 		return;
 	sim_cpus[cpu].is_online = is_online;
 	/* ... and so does a CPU that goes. */
-	for (task = sim_newest_task(); task; task = task->older)
-		task->pins_cpu &= task->cpu != cpu;
+	for (task = sim_newest_task(); task; task = task->older) {
+		if (!task->pins_cpu || task->cpu != cpu)
+			continue;
+		task->pins_cpu = false;
+		task->freed_at = scx_bpf_now();
+	}
 	if (!is_online) {
 		sim_preempt(cpu);
 		sim_cpus[cpu].is_taken = false;
