@@ -57,7 +57,7 @@ static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum av
 	if (!there || there->role != role || there == cctx || !is_allowed_on(p, cpu) ||
 	    (!has_idle_siblings(cpu) && has_idle_core_near(p)) ||
 	    !scx_bpf_test_and_clear_cpu_idle(cpu)) {
-		cpu = pick_idle_in(p, role);
+		cpu = pick_idle_in(p, role, true);
 		there = cpu < 0 ? NULL : lookup_cpu(cpu);
 		if (!there)
 			return -ENOENT;

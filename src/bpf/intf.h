@@ -48,6 +48,9 @@ enum avx_limits {
 	/* By how much a task may be due after the first one, and be taken before it by the CPU
 	 * where it ran the last time: more than a move costs, and less than anybody waits for. */
 	AVX_WARM_NS = 1 * 1000 * 1000,
+	/* For how long who has run waits rather than to go to another cache, as the kernel has it
+	 * (sched_migration_cost_ns). */
+	AVX_CACHE_HOT_NS = 500 * 1000,
 	/* The weight of a task at nice 0. The kernel's range is 1 to 10000. */
 	AVX_WEIGHT_NORMAL = 100,
 	/* Buckets of the histograms of waits: the first one is for less than so many
@@ -502,6 +505,8 @@ struct task_ctx {
 	u64 weight_queued; /* what it adds to what waits by that clock, while it does */
 	u64 settled;	   /* up to which running time it has paid, */
 	u64 contended;	   /* ... and what its clock had counted as contended then */
+	u64 slept_at;	   /* where its clock was when it went to sleep, or 0 */
+	u64 ran_until;	   /* when it was seen that it had run */
 	u64 queued_at;	   /* since when it waits, or waited the last time */
 	u64 quiet_until;   /* hidden while its C library starts, 0 afterwards */
 	u64 program;	   /* which one it is in, by the kernel's count of them */

@@ -120,16 +120,24 @@ void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 	tctx->contended = queue->contended_ns;
 }
 
+/* Whether @p would leave data behind if it went to another cache. */
+static bool has_hot_cache(struct task_struct *p)
+{
+	const struct task_ctx *tctx = nr_llcs > 1 ? lookup_task(p) : NULL;
+
+	return tctx && is_cache_hot(tctx->ran_until, scx_bpf_now());
+}
+
 /*
- * An idle CPU for a waking task while there are AVX cores. Its turn there is @slice, or 0 if
- * none idles.
+ * An idle CPU for a waking task where the kernel's choice will not do: while there are AVX cores,
+ * or in its own cache if it @is_hot there. Its turn there is @slice, or 0 if none idles.
  */
-static s32 select_by_role(struct task_struct *p, s32 prev_cpu, u64 *slice)
+static s32 select_by_role(struct task_struct *p, s32 prev_cpu, bool is_hot, u64 *slice)
 {
 	const struct task_ctx *tctx = lookup_task(p);
 	bool is_avx = tctx && tctx->habit.class == CLASS_AVX && may_use_avx_core(p);
 	bool prev_suits = is_avx_cpu(prev_cpu) == is_avx && is_allowed_on(p, prev_cpu);
-	s32 cpu = pick_idle_for(p, is_avx, prev_suits ? prev_cpu : -1);
+	s32 cpu = pick_idle_for(p, is_avx, prev_suits ? prev_cpu : -1, is_avx || !is_hot);
 
 	if (cpu < 0)
 		return prev_cpu;
@@ -140,14 +148,15 @@ static s32 select_by_role(struct task_struct *p, s32 prev_cpu, u64 *slice)
 /* A waking task that may move goes straight to an idle CPU, as by go_to(). */
 s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	bool is_idle = false;
+	bool is_idle = false, is_hot;
 	u64 slice = 0;
 	s32 cpu;
 
 	if (learns_afterwards())
 		learn_from_the_past(p);
-	if (nr_avx_cpus) {
-		cpu = select_by_role(p, prev_cpu, &slice);
+	is_hot = has_hot_cache(p);
+	if (nr_avx_cpus || is_hot) {
+		cpu = select_by_role(p, prev_cpu, is_hot, &slice);
 	} else {
 		/*
 		 * The kernel would take the CPU where it was even where it may no longer be, and
@@ -197,6 +206,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct queue_ctx *queue, *old, *clock;
 	u64 id, clock_id, slice, tag;
+	const struct cpu_ctx *cctx;
 	struct task_ctx *tctx;
 	struct avx_load load;
 	struct avx_due due;
@@ -219,7 +229,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 
 	queue = lookup_queue(id);
-	clock_id = clock_of(p, id);
+	clock_id = clock_of(id);
 	clock = clock_id == id ? queue : lookup_queue(clock_id);
 	old = !tctx || tctx->clock == clock_id ? clock : lookup_queue(tctx->clock);
 	if (!tctx || !queue || !clock || !old) {
@@ -228,6 +238,9 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 
 	now = scx_bpf_now();
+	cctx = enq_flags & SCX_ENQ_WAKEUP ? NULL : lookup_cpu(bpf_get_smp_processor_id());
+	if (cctx)
+		skip_to_begin(tctx, cctx);
 	settle(p, tctx, old, now);
 	if (old != clock)
 		move_to_clock(tctx, clock_id, old, clock, now);
@@ -311,11 +324,11 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
  * it may stay. In line, for each switch asks.
  */
 static __always_inline bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *prev,
-				      struct task_ctx *tctx)
+				      struct task_ctx *tctx, u64 now)
 {
 	u64 shared, avx, private = nr_waiting(private_queue(cpu));
 	enum avx_choice choice = CHOOSE_PREV;
-	s64 running = tctx ? running_due_in(prev, tctx, scx_bpf_now()) : NOBODY_DUE;
+	s64 running = tctx ? running_due_in(prev, tctx, cctx, now) : NOBODY_DUE;
 
 	if (nr_llcs > 1)
 		look_around(cpu, tctx);
@@ -344,11 +357,14 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 	bool may_stay = is_runnable && is_allowed_on(prev, cpu);
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 	struct task_ctx *tctx = NULL;
+	u64 now = scx_bpf_now();
 	bool is_taken;
 
 	if (!cctx)
 		return;
 	cctx->asked = false;
+	if (prev && !is_runnable)
+		settle_to_sleep(prev, cctx, now);
 	/* Who was sent here would be in the local queue, and run without a question. */
 	cctx->coming = 0;
 	if (may_stay && sends_away(prev, cpu, cctx))
@@ -356,7 +372,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 	else if (may_stay)
 		tctx = lookup_task(prev);
 
-	is_taken = take_next(cpu, cctx, prev, tctx);
+	is_taken = take_next(cpu, cctx, prev, tctx, now);
 	if (tctx && !is_taken) {
 		if (cpus_per_core == 1 || !leaves_for_idle_core(prev, cpu)) {
 			run_on(prev, tctx, cctx);
@@ -364,10 +380,12 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 			set_misused(cctx, is_misuse(prev, cctx) && may_use_any_cpu(prev));
 			return;
 		}
-		is_taken = take_next(cpu, cctx, NULL, NULL);
+		is_taken = take_next(cpu, cctx, NULL, NULL, now);
 	}
-	if (!is_taken)
-		count_running(cctx, 0, scx_bpf_now());
+	if (is_taken)
+		cctx->chosen_at = now;
+	else
+		count_running(cctx, 0, now);
 	if (!classifies())
 		return;
 	if (prev)
@@ -465,20 +483,23 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as, u
  */
 void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 {
-	u64 due_at = p->scx.dsq_vtime & ~TAG_MASK, now = scx_bpf_now();
-	u64 waited_as = leave_queue(p, now);
+	u64 due_at = p->scx.dsq_vtime & ~TAG_MASK, now, waited_as;
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 	bool was_sent;
 
 	if (!cctx)
 		return;
+	now = cctx->chosen_at ?: scx_bpf_now();
+	cctx->chosen_at = 0;
+	waited_as = leave_to_run(p, cctx, now);
 	count_running(cctx, p->scx.weight, now);
 	if (cpu != bpf_get_smp_processor_id()) {
 		cctx->started_at = 0;
 		return;
 	}
 	begins_to_run(cctx, waited_as, due_at ?: now, now);
+	note_clock(cctx, now);
 	was_sent = cctx->coming == (u64)p;
 	cctx->coming = 0;
 	cctx->sent_away = 0;
@@ -577,6 +598,7 @@ static void goes_to_others(void)
 	if (!cctx)
 		return;
 	cctx->coming = 0;
+	cctx->chosen_at = 0;
 	cctx->runner.since = 0;
 	count_running(cctx, 0, scx_bpf_now());
 	set_misused(cctx, false);

@@ -122,8 +122,8 @@ static const struct cpumask *allowed_near(struct task_struct *p, u32 role)
 	return allowed_of(p, role == ROLE_AVX ? first->llc_avx_cpus : first->llc_scalar_cpus);
 }
 
-/* An idle CPU of a role for @p, in its own cache if there is one. */
-__noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role)
+/* An idle CPU of a role for @p, in its own cache if there is one, or if it @may_go_far anywhere. */
+__noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role, bool may_go_far)
 {
 	const struct cpumask *mask;
 	s32 cpu;
@@ -131,7 +131,7 @@ __noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role)
 	if (nr_llcs > 1) {
 		mask = allowed_near(p, role);
 		cpu = mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
-		if (cpu >= 0)
+		if (cpu >= 0 || !may_go_far)
 			return cpu;
 	}
 	mask = allowed_in(p, role);
@@ -259,9 +259,11 @@ __noinline s32 pick_idle_core_for(struct task_struct *p __arg_trusted, bool is_a
 
 /*
  * An idle CPU for @p, which comes from @prev if that suits it, and is negative if it does
- * not: one of a core on which nothing runs; or else @prev, one of the right kind, or any.
+ * not: one of a core on which nothing runs; or else @prev, one of the right kind, or any. To
+ * another cache it goes only if it @may_go_far.
  */
-__noinline s32 pick_idle_for(struct task_struct *p __arg_trusted, bool is_avx, s32 prev)
+__noinline s32 pick_idle_for(struct task_struct *p __arg_trusted, bool is_avx, s32 prev,
+			     bool may_go_far)
 {
 	bool may_find_core;
 	s32 cpu;
@@ -276,8 +278,10 @@ __noinline s32 pick_idle_for(struct task_struct *p __arg_trusted, bool is_avx, s
 	}
 	if (prev >= 0 && scx_bpf_test_and_clear_cpu_idle(prev))
 		return prev;
-	cpu = pick_idle_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR);
-	return cpu < 0 && !is_avx ? pick_idle_in(p, ROLE_AVX) : cpu;
+	cpu = pick_idle_in(p, is_avx ? ROLE_AVX : ROLE_SCALAR, may_go_far);
+	if (cpu >= 0 || is_avx || !(may_go_far || has_avx_cores_near(p)))
+		return cpu;
+	return pick_idle_in(p, ROLE_AVX, true);
 }
 
 /* A CPU that serves the queue @id and idles, or a negative number. */
@@ -287,7 +291,7 @@ __noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 onl
 		return scx_bpf_test_and_clear_cpu_idle(only_cpu) ? only_cpu : -ENOENT;
 	if (!nr_avx_cpus)
 		return pick_idle_allowed(p);
-	return pick_idle_for(p, is_avx_queue(id), -1);
+	return pick_idle_for(p, is_avx_queue(id), -1, true);
 }
 
 /* Whether any CPU of a role idles now. */

@@ -26,7 +26,7 @@ __noinline int rescue_from(u64 id)
 	u32 looks = 0;
 
 	bpf_for_each(scx_dsq, p, id, 0) {
-		s32 cpu = is_avx_queue(id) ? pick_idle_in(p, ROLE_AVX) : pick_idle_allowed(p);
+		s32 cpu = is_avx_queue(id) ? pick_idle_in(p, ROLE_AVX, true) : pick_idle_allowed(p);
 
 		if (cpu >= 0) {
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

@@ -102,6 +102,11 @@ struct cpu_ctx {
 	struct avx_runner runner;
 	bool woke_up;
 	bool asked;
+	/* When the task was chosen that is about to begin, or 0. */
+	u64 chosen_at;
+	/* Where its cache's clock was when that task began, and what it had counted then. */
+	u64 clock;
+	u64 contended;
 	/* Of the task that runs there: since when, if that is known, for how long it
 	 * had run before, and whether it is an AVX task. */
 	u64 started_at;

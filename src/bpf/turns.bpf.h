@@ -52,16 +52,11 @@ static __always_inline void begins_to_wait(struct task_ctx *tctx, struct queue_c
 	__sync_fetch_and_add(&clock->weight_waiting, weight);
 }
 
-/* It pays nothing for others that waited as it did. */
-static __always_inline void stops_waiting(struct task_ctx *tctx, u64 now)
+/* A task that added @weight to what waits by @clock does so no longer. */
+static __always_inline void stops_waiting(struct queue_ctx *clock, u64 weight, u64 now)
 {
-	struct queue_ctx *clock = lookup_queue(tctx->clock);
-
-	if (!clock)
-		return;
 	advance(clock, now);
-	tctx->contended = clock->contended_ns;
-	__sync_fetch_and_sub(&clock->weight_waiting, tctx->weight_queued);
+	__sync_fetch_and_sub(&clock->weight_waiting, weight);
 }
 
 /* A CPU, this one or one that it has locked, runs a task of @weight, or none of ours: 0. */
@@ -84,6 +79,40 @@ static __always_inline void count_running(struct cpu_ctx *cctx, u64 weight, u64 
 	cctx->runner.weight = weight;
 }
 
+/* A task begins to run here: kept with the CPU, for each switch looks up that one. */
+static __always_inline void note_clock(struct cpu_ctx *cctx, u64 now)
+{
+	struct queue_ctx *clock = lookup_queue(shared_queue(cctx->llc));
+
+	if (!clock)
+		return;
+	advance(clock, now);
+	cctx->clock = clock->clock;
+	cctx->contended = clock->contended_ns;
+}
+
+/* The task sleeps no longer when its clock is at @clock. */
+static __always_inline void end_sleep(struct task_ctx *tctx, u64 clock)
+{
+	if (tctx->slept_at)
+		tctx->vtime = vtime_after_sleep(tctx->vtime, tctx->slept_at, clock);
+	tctx->slept_at = 0;
+}
+
+/*
+ * What others waited for before the task began to run here it took from nobody. Until then it may
+ * have slept.
+ */
+static __always_inline void skip_to_begin(struct task_ctx *tctx, const struct cpu_ctx *cctx)
+{
+	if (tctx->clock != shared_queue(cctx->llc))
+		return;
+	if (vtime_before(tctx->contended, cctx->contended))
+		tctx->contended = cctx->contended;
+	if (!vtime_before(cctx->clock, tctx->slept_at))
+		end_sleep(tctx, cctx->clock);
+}
+
 /*
  * Charge @p for what it ran since it last paid, but for no more than somebody waited meanwhile:
  * the rest it took from nobody.
@@ -94,11 +123,28 @@ static void settle(const struct task_struct *p, struct task_ctx *tctx, struct qu
 	u64 ran = p->se.sum_exec_runtime - tctx->settled, contended;
 
 	advance(clock, now);
-	contended = clock->contended_ns - tctx->contended;
-	tctx->settled += ran;
-	tctx->contended += contended;
-	tctx->vtime = vtime_bound(tctx->vtime + vtime_cost(at_most(ran, contended), p->scx.weight),
-				  clock->clock, p->scx.weight, request_ns());
+	end_sleep(tctx, clock->clock);
+	if (ran) {
+		contended = clock->contended_ns - tctx->contended;
+		tctx->vtime += vtime_cost(at_most(ran, contended), p->scx.weight);
+		tctx->settled += ran;
+		tctx->ran_until = now;
+	}
+	tctx->contended = clock->contended_ns;
+	tctx->vtime = vtime_bound(tctx->vtime, clock->clock, p->scx.weight, request_ns());
+}
+
+/* @p, which ran here, goes to sleep and pays, for others may wait in vain while it sleeps. */
+static void settle_to_sleep(struct task_struct *p, const struct cpu_ctx *cctx, u64 now)
+{
+	struct task_ctx *tctx = lookup_task(p);
+	struct queue_ctx *clock = tctx ? lookup_queue(tctx->clock) : NULL;
+
+	if (!clock)
+		return;
+	skip_to_begin(tctx, cctx);
+	settle(p, tctx, clock, now);
+	tctx->slept_at = clock->clock;
 }
 
 /* What @p is given back it need not have paid, and all are owed the less for it. */

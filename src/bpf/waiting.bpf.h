@@ -41,12 +41,15 @@ static __always_inline void nobody_waits(u64 id)
 		__sync_fetch_and_sub(nr_in_use_like(id), 1);
 }
 
-/* The queue whose clock measures @p where it waits in the queue @id. */
-static __always_inline u64 clock_of(struct task_struct *p, u64 id)
+/* The queue whose clock measures who waits in the queue @id. */
+static __always_inline u64 clock_of(u64 id)
 {
-	bool is_of_one_cpu = kind_of(id) == QUEUE_PRIVATE;
+	const struct cpu_ctx *cctx;
 
-	return shared_queue(is_of_one_cpu ? llc_of(p) : id / NR_QUEUE_KINDS);
+	if (nr_llcs == 1)
+		return shared_queue(first_llc);
+	cctx = lookup_cpu(id / NR_QUEUE_KINDS);
+	return cctx ? shared_queue(cctx->llc) : id;
 }
 
 /*
@@ -66,25 +69,62 @@ static u64 join_queue(u64 id, struct queue_ctx *queue, bool woke_up, u64 due_at)
 	return tag_of(id, woke_up);
 }
 
-/* As what the task was waiting: its tag, or 0. In line, for each switch asks twice. */
-static __always_inline u64 leave_queue(struct task_struct *p, u64 now)
+/* As what @p was waiting: its tag, or 0. */
+static __always_inline u64 take_tag(struct task_struct *p)
 {
-	u64 tag = p->scx.dsq_vtime & TAG_MASK, id = queue_of_tag(tag);
-	struct queue_ctx *queue;
-	struct task_ctx *tctx;
+	u64 tag = p->scx.dsq_vtime & TAG_MASK;
 
-	if (!p->scx.dsq_vtime)
-		return 0;
-	scx_bpf_task_set_dsq_vtime(p, 0);
-	if (!tag)
-		return 0;
-	queue = lookup_queue(id);
-	tctx = lookup_task(p);
-	if (!queue || !tctx)
-		return tag;
+	if (p->scx.dsq_vtime)
+		scx_bpf_task_set_dsq_vtime(p, 0);
+	return tag;
+}
+
+static __always_inline void take_off_count(u64 id, u64 weight, u64 now)
+{
+	struct queue_ctx *queue = lookup_queue(id), *clock = lookup_queue(clock_of(id));
+
+	if (!queue || !clock)
+		return;
 	if (__sync_fetch_and_sub(&queue->nr_waiting, 1) == 1)
 		nobody_waits(id);
-	stops_waiting(tctx, now);
+	stops_waiting(clock, weight, now);
+}
+
+/* @p waits no longer, though nobody has served it, and its weight may be another one by now. */
+static bool leave_queue(struct task_struct *p, u64 now)
+{
+	u64 tag = take_tag(p);
+	const struct task_ctx *tctx = tag ? lookup_task(p) : NULL;
+
+	if (tctx)
+		take_off_count(queue_of_tag(tag), tctx->weight_queued, now);
+	return tag;
+}
+
+/* @p was taken from another cache, by whose clock it took nothing until now. Global, as below. */
+__noinline int begin_by_other_clock(struct task_struct *p __arg_trusted)
+{
+	struct task_ctx *tctx = lookup_task(p);
+	const struct queue_ctx *clock = tctx ? lookup_queue(tctx->clock) : NULL;
+
+	if (clock)
+		tctx->contended = clock->contended_ns;
+	return 0;
+}
+
+/*
+ * @p is served here, with the weight with which it was queued: as what it was waiting, or 0. In
+ * line, for each switch does it, and looks up nothing of the task.
+ */
+static __always_inline u64 leave_to_run(struct task_struct *p, const struct cpu_ctx *cctx, u64 now)
+{
+	u64 tag = take_tag(p), id = queue_of_tag(tag);
+
+	if (!tag)
+		return 0;
+	take_off_count(id, p->scx.weight, now);
+	if (nr_llcs > 1 && clock_of(id) != shared_queue(cctx->llc))
+		begin_by_other_clock(p);
 	return tag;
 }
 
@@ -282,11 +322,24 @@ __noinline s64 due_elsewhere(u64 here, u64 there, s64 due)
 	return yielding(due, policy->steal_ns);
 }
 
+/*
+ * Whether the first one that waits at another cache would leave little there. Who is about to idle
+ * does not ask. Global, for the verifier.
+ */
+__noinline bool may_leave_cache(u64 there)
+{
+	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(there);
+	const struct task_ctx *tctx = p ? lookup_task(p) : NULL;
+
+	return tctx && !is_cache_hot(tctx->ran_until, scx_bpf_now());
+}
+
 /* Whether what waits at another cache comes before what waits here: most often nobody does. */
 static bool is_first_there(u64 here, u64 there, s32 cpu, u64 now)
 {
-	return has_waiting(there) && due_elsewhere(here, there, head_due_in(there, cpu, now)) <
-					     head_due_in(here, cpu, now);
+	return has_waiting(there) && may_leave_cache(there) &&
+	       due_elsewhere(here, there, head_due_in(there, cpu, now)) <
+		       head_due_in(here, cpu, now);
 }
 
 /*
@@ -339,13 +392,14 @@ __noinline int look_around(s32 cpu, bool goes_on)
 
 /* The time until the running task, which pays now, would be due if it had to queue again. */
 static __always_inline s64 running_due_in(const struct task_struct *p, struct task_ctx *tctx,
-					  u64 now)
+					  const struct cpu_ctx *cctx, u64 now)
 {
 	struct queue_ctx *queue = lookup_queue(tctx->clock);
 	struct avx_load load;
 
 	if (!queue)
 		return NOBODY_DUE;
+	skip_to_begin(tctx, cctx);
 	settle(p, tctx, queue, now);
 	load = load_of(queue);
 	return due_of(tctx->vtime, queue->clock, now, p->scx.weight, &load).at - now;

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::native::{
     choose_next, due_again, due_of, due_since, evens_out, makes_room, only_choice, queue_of,
-    queue_of_tag, request_on, slice_for, stranded, tag_of, tag_woke_up, tagged, vtime_before,
-    vtime_bound, vtime_cost, vtime_gained, vtime_rebase, yielding,
+    queue_of_tag, request_on, slice_for, stranded, tag_of, tag_woke_up, tagged, vtime_after_sleep,
+    vtime_before, vtime_bound, vtime_cost, vtime_gained, vtime_rebase, yielding,
 };
 use crate::bpf::intf::{
     AVX_REQUEST_STEP_NS, AVX_SLICE_MAX_NS, AVX_WAIT_MAX_S, AVX_WEIGHT_NORMAL, CHOOSE_AVX,
@@ -70,6 +70,15 @@ proptest! {
         let lag = ahead(clock, vtime);
         prop_assume!(lag.unsigned_abs() < 1 << 62);
         prop_assert_eq!(bounded, lag.clamp(-credit, WAIT_MAX as i64));
+    }
+
+    #[test]
+    fn who_sleeps_keeps_what_it_is_owed_and_pays_off_what_it_owes(
+        slept_at: u64, owed in -(WAIT_MAX as i64)..WAIT_MAX as i64, gained in 0..WAIT_MAX,
+    ) {
+        let (vtime, clock) = (slept_at.wrapping_add_signed(-owed), slept_at.wrapping_add(gained));
+        let after = ahead(clock, vtime_after_sleep(vtime, slept_at, clock));
+        prop_assert_eq!(after, if owed > 0 { -owed } else { (-owed - gained as i64).max(0) });
     }
 
     #[test]

@@ -3,7 +3,7 @@
  * What a nanosecond costs, and when a task is due.
  *
  * Problem. Tasks must share the CPUs in proportion to their weights, a sleeper
- * must not hoard the time it did not use, and no task may wait so long that
+ * must not save the time it did not use, and no task may wait so long that
  * the kernel's watchdog ends the scheduler. A queue sorted by virtual time
  * alone gives the first two but not the third: one slice of a task with
  * weight 1 costs as much virtual time as a hundred ordinary slices, and next
@@ -24,9 +24,8 @@
  * Limits. Beyond AVX_WAIT_MAX_NS weights no longer count, so the lightest
  * tasks get a little more than their share when the machine is full. What a task has that
  * may have more than its share, because the others cannot use it, is its debt, until it sleeps
- * for long or the bound is reached. A task that slept while others waited, and then ran
- * while nobody did, pays for that as if it had been the other way round. Tasks
- * that may use some CPUs but not all are measured by the clock of all.
+ * for long or the bound is reached. Tasks that may use some CPUs but not all are measured by the
+ * clock of all.
  *
  * Everything here is pure: numbers in, verdict out. All times are
  * nanoseconds; virtual times wrap around and are compared by distance.
@@ -79,7 +78,7 @@ static __always_inline u64 slice_for(u64 nr_waiting, u64 request)
 }
 
 /*
- * Bound the lag of a task. A sleeper earns no more than one @request by its weight. A debt beyond
+ * Bound the lag of a task. It is owed no more than one @request by its weight. A debt beyond
  * the longest wait would never be felt as waiting, only dragged along, so it is forgiven.
  */
 static __always_inline u64 vtime_bound(u64 vtime, u64 clock, u64 weight, u64 request)
@@ -91,6 +90,17 @@ static __always_inline u64 vtime_bound(u64 vtime, u64 clock, u64 weight, u64 req
 	if (vtime_before(clock + AVX_WAIT_MAX_NS, vtime))
 		return clock + AVX_WAIT_MAX_NS;
 	return vtime;
+}
+
+/*
+ * Of a task that went to sleep when its clock was at @slept_at: it keeps what it was owed then,
+ * earns nothing by sleeping, and owes the less the further the clock has come.
+ */
+static __always_inline u64 vtime_after_sleep(u64 vtime, u64 slept_at, u64 clock)
+{
+	if (vtime_before(vtime, slept_at))
+		return vtime - slept_at + clock;
+	return vtime_before(vtime, clock) ? clock : vtime;
 }
 
 /* Keep the lag of a task that changes from the clock @from to the clock @to. */

@@ -53,6 +53,15 @@ enum avx_choice {
  */
 #define NOBODY_DUE (1LL << 62)
 
+/*
+ * Whether a task that ran until @ran_until had its data in a cache a moment ago, by what the
+ * kernel takes a move to another one to cost: it waits rather for that long.
+ */
+static __always_inline bool is_cache_hot(u64 ran_until, u64 now)
+{
+	return vtime_before(now, ran_until + AVX_CACHE_HOT_NS);
+}
+
 static __always_inline u64 queue_of(u32 cpu, enum avx_queue_kind kind)
 {
 	return (u64)cpu * NR_QUEUE_KINDS + kind;
