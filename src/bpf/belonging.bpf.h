@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who runs on a CPU that is not of its kind, or on a core that it shares, and how it leaves:
- * what is found out when its turn ends is noted for the kernel's next question, where to queue it.
+ * Tasks that run on a CPU that is not of their kind, or on a core that they share, and how they
+ * leave. Where such a task goes is found out when its turn ends, and noted for the kernel's next
+ * question, which is where to queue it.
  */
 #ifndef AVXSPEC_BELONGING_BPF_H
 #define AVXSPEC_BELONGING_BPF_H
@@ -14,7 +15,10 @@
 #include "state.bpf.h"
 #include "waiting.bpf.h"
 
-/* An AVX task on a scalar CPU, or another one on an AVX core, which may move: it seldom is. */
+/*
+ * Returns true if @p may move, and is an AVX task on a scalar CPU or another task on an AVX core.
+ * This is seldom so.
+ */
 static __always_inline bool is_misplaced(struct task_struct *p, const struct cpu_ctx *cctx)
 {
 	return runs_other_kind(cctx) && only_cpu_of(p) < 0;
@@ -26,15 +30,19 @@ static __always_inline bool is_misuse(struct task_struct *p, const struct cpu_ct
 }
 
 /*
- * Whether other work, which has all of an AVX core, would have to share any other. AVX work
- * that comes meanwhile takes the sibling of @cpu, and then it does not have all of it.
+ * Returns true if @p, other work that has all of an AVX core, would have to share any other core.
+ * If AVX work comes meanwhile, it takes the sibling of @cpu, and @p no longer has all of the
+ * core.
  */
 static bool keeps_core(struct task_struct *p, s32 cpu)
 {
 	return lends_idle_cores() && has_core_alone(cpu) && !has_idle_core_in(p, ROLE_SCALAR);
 }
 
-/* ... and there is a CPU of its own kind to go to, which has to be idle for other work. */
+/*
+ * Returns true if @p is misplaced and there is a CPU of its own kind. For other work that CPU has
+ * to be idle.
+ */
 static bool belongs_elsewhere(struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
 	if (!is_misplaced(p, cctx))
@@ -45,9 +53,9 @@ static bool belongs_elsewhere(struct task_struct *p, s32 cpu, const struct cpu_c
 }
 
 /*
- * An idle CPU of @role for @p, claimed, which knows then who comes: the one where @p began
- * with AVX work, or to which the last task went from here, since that is found at once,
- * unless @p would share a core there and need not; or else any.
+ * Claims an idle CPU of @role for @p, and notes there that @p comes. The first candidate is found
+ * at once: the CPU where @p began with AVX work, or to which the last task went from here. It is
+ * not taken if @p would share a core there and need not. Otherwise any idle CPU is taken.
  */
 static s32 claim_idle(struct task_struct *p, const struct cpu_ctx *cctx, enum avx_role role)
 {
@@ -76,8 +84,8 @@ static __always_inline void leave_for(s32 idle, const struct task_struct *p, str
 }
 
 /*
- * The same as belongs_elsewhere(), and @p leaves: the kernel queues it anew, even if
- * nobody else is here.
+ * Decides as belongs_elsewhere() does. If the result is true, @p leaves: the kernel queues it
+ * anew, even if no other task is here.
  */
 static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
@@ -99,7 +107,10 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 
 	leave_for(idle, p, cctx);
 	if (is_avx)
-		/* Migrations are to be cheap: of one that has not begun here no clock is read. */
+		/*
+		 * Migrations have to be cheap: no clock is read for a task that has not begun
+		 * here.
+		 */
 		runs_as(NULL, NULL, cctx, false, cctx->accounted ? scx_bpf_now() : 0);
 	if (cctx->runs_avx2)
 		end_avx2(cctx);
@@ -107,7 +118,10 @@ static bool sends_away(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 	return true;
 }
 
-/* The idle core for which @p would leave: in another cache only if it has shared for a turn. */
+/*
+ * Picks the idle core for which @p would leave: in another cache only if @p has shared its core
+ * for a turn.
+ */
 static s32 pick_idle_core_instead(struct task_struct *p, const struct cpu_ctx *cctx)
 {
 	bool may_go_far = cctx->shares == (u64)p;
@@ -120,8 +134,8 @@ static s32 pick_idle_core_instead(struct task_struct *p, const struct cpu_ctx *c
 }
 
 /*
- * @p would go on beside a busy sibling. If a core idles it leaves for that: one that never sleeps
- * would not come to it otherwise.
+ * If @p would go on beside a busy sibling and a core is idle, @p leaves for that core: a task
+ * that never sleeps would not get there otherwise.
  */
 __noinline bool leaves_for_idle_core(struct task_struct *p __arg_trusted, s32 cpu)
 {
@@ -146,8 +160,8 @@ __noinline bool leaves_for_idle_core(struct task_struct *p __arg_trusted, s32 cp
 }
 
 /*
- * Past the queues. If the CPU has something else to do after all, the kernel asks anew where to
- * queue @p (since Linux 7.1).
+ * Sends @p to an idle CPU, past the queues. If that CPU has something else to do after all, the
+ * kernel asks anew where to queue @p (since Linux 7.1).
  */
 static __always_inline void go_to(struct task_struct *p, s32 idle_cpu, bool is_avx, u64 enq_flags)
 {
@@ -155,15 +169,16 @@ static __always_inline void go_to(struct task_struct *p, s32 idle_cpu, bool is_a
 			   enq_flags | SCX_ENQ_IMMED);
 }
 
-/* If not the verifier knows, and nothing remains of what follows. */
+/* Constant false without AVX tasks or siblings, so the verifier drops the rest. */
 static __always_inline bool may_leave(void)
 {
 	return classifies() || cpus_per_core > 1;
 }
 
 /*
- * The task that was found a moment ago to leave: nobody need find out again what it is here,
- * nor where it goes if it belongs there, for migrations are to be cheap.
+ * Sends @p to the CPU that was found for it a moment ago, if @p was found to leave. Migrations
+ * have to be cheap, so what @p is here is not found out again, nor where it goes if it belongs
+ * there.
  */
 static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 {
@@ -175,7 +190,7 @@ static bool goes_where_it_belongs(struct task_struct *p, u64 enq_flags)
 	cctx->sent_away = 0;
 	idle = cctx->sent_to;
 	/*
-	 * Meanwhile somebody may have changed what it may use: this CPU was not locked. It
+	 * What @p may use may have changed meanwhile, because this CPU was not locked. This CPU
 	 * has decided to idle, and @p may stay here after all.
 	 */
 	if (only_cpu_of(p) >= 0 || !(idle < 0 ? may_use_avx_core(p) : is_allowed_on(p, idle))) {

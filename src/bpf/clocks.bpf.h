@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Whose clocks are low because of whom, as far as the scheduler can tell, and what that
- * makes of the time for which tasks pay. What follows from it is decided by
- * compensation.bpf.h.
+ * This file tracks which tasks make the clock low for which others, as far as the scheduler
+ * can tell, and gives back what tasks paid for time that they lost. compensation.bpf.h
+ * decides what follows from it.
  *
  * What is known of a CPU's clock is written by that CPU, and read by its sibling.
  */
@@ -15,34 +15,34 @@
 #include "state.bpf.h"
 #include "turns.bpf.h"
 
-/* Who ran for so long without a tick was not watched. */
+/* A task that ran for longer than this without a tick was not watched. */
 #define WATCH_MAX_NS (1000 * 1000 * 1000ULL)
 
-/* Of the newest look, in how many cores are active (1/1024). */
+/* The weight of the newest look in the average of active cores (1/1024). */
 #define ACTIVE_WEIGHT (AVX_WHOLE / 8)
 
 /* Set by the agent before loading. */
 const volatile struct avx_clocks clocks;
 
-/* As the policy and the load were at the last look. */
+/* These are as the policy and the load were at the last look. */
 bool compensates;
 bool counts_avx2;
 u64 active_cores; /* of all nodes, moving average (1/1024) */
 struct avx_clock_step clock_now;
 u32 clock_step_now;
 
-/* The highest relative clock that was seen in each step, fading. */
+/* The highest relative clock that was seen in each step. It fades. */
 u64 ideal_clocks[AVX_CLOCK_STEPS];
-#define IDEAL_FADES 15 /* bits; with 100 looks a second, to half of it in 4 minutes */
+#define IDEAL_FADES 15 /* bits; with 100 looks a second, half of it is left after 4 minutes */
 
 struct clock_ctx {
 	struct avx_hold holds[NR_LICENCES];
 	struct avx_counted counted;
-	u64 counts[NR_LICENCES]; /* as they were with the last tick, if */
+	u64 counts[NR_LICENCES]; /* at the last tick, if @counts_since_tick */
 	bool counts_since_tick;
-	u64 suspected[NR_LICENCES]; /* as they were at the last look for AVX work */
+	u64 suspected[NR_LICENCES]; /* counts at the last look for AVX work */
 	u64 suspected_at;
-	u64 looked_at; /* at what runs there, by the tick or when it became other work */
+	u64 looked_at; /* last look at what runs there, by the tick or when its work changed */
 	u32 sibling;
 } __attribute__((aligned(64)));
 
@@ -59,7 +59,7 @@ static struct clock_ctx *lookup_clock(u32 cpu)
 	return bpf_map_lookup_elem(&cpu_clocks, &cpu);
 }
 
-/* That of the other thread of the core, if there is one. */
+/* Returns what is known of the clock of the core's other thread, or NULL if there is none. */
 static struct clock_ctx *sibling_of(const struct clock_ctx *clock)
 {
 	struct clock_ctx *sibling = lookup_clock(clock->sibling);
@@ -80,7 +80,7 @@ static void init_clocks(void)
 	}
 }
 
-/* Nobody knows what happened while nobody looked. */
+/* Forgets all holds, because nobody knows what happened while nobody looked. */
 static void forget_clocks(void)
 {
 	u32 cpu;
@@ -111,7 +111,7 @@ static void fade_ideal_clocks(void)
 		ideal_clocks[n] -= ideal_clocks[n] >> IDEAL_FADES;
 }
 
-/* What the policy says of it now, and how much there is to lose. */
+/* Looks up what the policy says of clocks now, and how much of them there is to lose. */
 static void look_at_clocks(const struct avx_policy *policy)
 {
 	bool on = policy->fairness == FAIRNESS_COMPENSATE;
@@ -120,7 +120,7 @@ static void look_at_clocks(const struct avx_policy *policy)
 	if (on && !compensates)
 		forget_clocks();
 	compensates = on;
-	/* Counters see the clocks that are low for it, so whoever lowers them must be known. */
+	/* Counters see clocks that are low for AVX2, so the tasks that lower them must be known. */
 	counts_avx2 = on && (clocks.counters || policy->classes == CLASSES_AVX512_AVX2_HEAVY);
 	if (!on)
 		return;
@@ -132,14 +132,14 @@ static void look_at_clocks(const struct avx_policy *policy)
 	fade_ideal_clocks();
 }
 
-/* What @p lost need not be paid for. */
+/* Gives back to @p what it lost: it need not pay for that. */
 static void give_back(struct task_struct *p, struct task_ctx *tctx, u64 lost_ns, u64 seen_ns,
 		      u64 ran)
 {
 	u64 ran_ns = since(tctx->watched_at, ran), given;
 
 	tctx->watched_at = ran;
-	/* It was not watched while that was not asked for. */
+	/* It was not watched while the policy did not ask for that. */
 	if (ran_ns > WATCH_MAX_NS)
 		return;
 	given = given_back(&clock_now, lost_ns, seen_ns, ran_ns);
@@ -149,7 +149,7 @@ static void give_back(struct task_struct *p, struct task_ctx *tctx, u64 lost_ns,
 	tctx->has_news = true;
 }
 
-/* Who has the lower licence for itself does not suffer from it. */
+/* Returns true if the task needs the lower licence itself: then it does not suffer from it. */
 static bool needs_licence_1(const struct task_ctx *tctx, const struct avx_hold *own, u64 task,
 			    u64 from)
 {
@@ -157,7 +157,10 @@ static bool needs_licence_1(const struct task_ctx *tctx, const struct avx_hold *
 	       (counts_avx2 && licence_needed(&tctx->habit, false));
 }
 
-/* For how long; of the @sibling, if there is one, counters know already. */
+/*
+ * Returns for how long a task suffered from @licence. What counters tell has the part of the
+ * @sibling, if there is one, in it already.
+ */
 static __always_inline u64 suffered_at(u32 licence, const struct clock_ctx *clock,
 				       const struct clock_ctx *sibling, u64 task, u64 from, u64 to)
 {
@@ -193,7 +196,7 @@ __noinline int compensate(struct task_struct *p __arg_trusted, u64 came_at, u64 
 	return 0;
 }
 
-/* When @p came, which runs on this CPU and has run for so long by now. */
+/* Returns when the task came that runs on this CPU. @at is now, and how long it has run by now. */
 static u64 came_at(const struct cpu_ctx *cctx, const struct avx_moment *at)
 {
 	return at->now - since(cctx->ran_before, at->ran);
@@ -205,7 +208,7 @@ static void look_back(struct task_struct *p, const struct cpu_ctx *cctx,
 	compensate(p, came_at(cctx, at), at->ran, at->now);
 }
 
-/* The work on this CPU needs that licence from now on, and is that of @task. */
+/* From now on the work on this CPU is that of @task, and needs the licence @needed. */
 static void set_licence(u64 task, u32 needed, u64 now)
 {
 	struct clock_ctx *clock = lookup_clock(bpf_get_smp_processor_id());
@@ -235,7 +238,7 @@ static void let_clock_rise(u64 now)
 	set_licence(0, LICENCE_NONE, now);
 }
 
-/* Whoever was found to use heavy vectors of 256 bits is gone, or uses them no more. */
+/* The task that was found to use heavy vectors of 256 bits is gone, or no longer uses them. */
 static void end_avx2(struct cpu_ctx *cctx)
 {
 	cctx->runs_avx2 = false;
@@ -243,8 +246,8 @@ static void end_avx2(struct cpu_ctx *cctx)
 }
 
 /*
- * The tick finds out whether @p, which came at @came_at, uses heavy vectors of 256 bits, of
- * which nothing else tells.
+ * The tick finds out whether @p, which came at @came_at, uses heavy vectors of 256 bits.
+ * Nothing else tells of them.
  */
 static void find_avx2(struct task_struct *p, const struct task_ctx *tctx, struct cpu_ctx *cctx,
 		      u64 came_at)
@@ -262,7 +265,7 @@ static void find_avx2(struct task_struct *p, const struct task_ctx *tctx, struct
 	cctx->runs_avx2 = true;
 }
 
-/* AVX work is to be executed, but not here if there is any place to go to. */
+/* AVX work is about to begin, but not here if there is any other place for it. */
 static void would_begin_avx(struct cpu_ctx *cctx)
 {
 	if (cctx->runs_avx)
@@ -288,7 +291,10 @@ static void begin_or_end_avx(struct task_struct *p, const struct task_ctx *tctx,
 		let_clock_rise(now);
 }
 
-/* What runs on this CPU is AVX work from now on, or none: most often it was none before. */
+/*
+ * What runs on this CPU is AVX work from now on if @is_avx is true, and other work if not. Most
+ * often it is other work, and was before.
+ */
 static __always_inline void runs_as(struct task_struct *p, const struct task_ctx *tctx,
 				    struct cpu_ctx *cctx, bool is_avx, u64 now)
 {

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How low the clocks of CPUs are, as counters tell.
+ * Counters tell how low the clocks of CPUs are.
  *
  * Problem. The callbacks of a scheduler may not read counters; programs that watch kernel
  * functions may.
  *
- * Mechanism. One of these runs before each tick gets to the scheduler, and leaves there
+ * Mechanism. Such a program runs before each tick gets to the scheduler, and leaves for it
  * what was counted since the tick before. The agent opens the counters, if there are any,
  * while they are needed.
  *
- * Where nothing else tells of AVX work, low clocks do: who ran while the clock was low did
- * some, unless others account for it, who ran there before or run beside it. So one looks
- * at each switch as well. What kind of vectors it is they do not tell: it is whatever
- * lowers the clock.
+ * Where nothing else tells of AVX work, low clocks do. A task that ran while the clock was
+ * low did some, unless others account for it that ran there before or run on the sibling.
+ * So a second program looks at each switch. Clocks do not tell what kind of vectors it is:
+ * AVX work is whatever lowers the clock.
  *
  * Limits. What a clock should be is known of some processors only, and only relative to
- * others. So the ideal for APERF and MPERF is the highest that was seen with as many cores
- * active, and is forgotten slowly. Of siblings that both begin AVX work between two looks,
- * or of which one does, both are taken for AVX tasks at first.
+ * other clocks. So the ideal clock for APERF and MPERF is the highest that was seen with as
+ * many cores active, and is forgotten slowly. If both siblings begin AVX work between two
+ * looks, or one of them does, both are taken for AVX tasks at first.
  */
 #ifndef AVXSPEC_COUNTERS_BPF_H
 #define AVXSPEC_COUNTERS_BPF_H
 
 #include "clocks.bpf.h"
 
-/* CYCLES_BY_LICENCE for each CPU; the agent sizes this before loading. */
+/* There are CYCLES_BY_LICENCE for each CPU; the agent sizes this before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(max_entries, 1);
@@ -32,7 +32,10 @@ struct {
 	__type(value, u32);
 } cpu_counters SEC(".maps");
 
-/* What @counter of @cpu, which is this one, counted since it was as in @counts. */
+/*
+ * Finds what @counter of @cpu, which is this CPU, counted since it was as in @counts. Returns false
+ * if that is not known.
+ */
 static bool count(u64 counts[NR_LICENCES], u32 cpu, u32 counter, u64 *passed)
 {
 	u32 index = cpu * CYCLES_BY_LICENCE + counter;
@@ -45,11 +48,14 @@ static bool count(u64 counts[NR_LICENCES], u32 cpu, u32 counter, u64 *passed)
 	before = counts[counter];
 	counts[counter] = now.counter;
 	*passed = since(before, now.counter);
-	/* Or it was opened anew. */
+	/* A counter that counted less was opened anew. */
 	return now.counter >= before;
 }
 
-/* The same of all of them, if they were read at one moment. */
+/*
+ * Finds what each counter of @cpu, which is this CPU, counted since it was as in @counts. Returns
+ * false if that is not known, or if they were not all read at one moment.
+ */
 static bool count_all(u64 counts[NR_LICENCES], u32 cpu, u64 *passed)
 {
 	u64 all = 0, meanwhile = 0;
@@ -59,7 +65,7 @@ static bool count_all(u64 counts[NR_LICENCES], u32 cpu, u64 *passed)
 			return false;
 		all += passed[n];
 	}
-	/* A host may have taken the CPU away between two of them. */
+	/* A host may have taken the CPU away between two reads. */
 	return count(counts, cpu, 0, &meanwhile) && meanwhile <= all / 64;
 }
 
@@ -74,7 +80,7 @@ static void count_relative_clock(struct clock_ctx *clock, u64 aperf, u64 mperf)
 	learn_from_clock(&clock->counted, &clock_now, now, ideal_clocks[step]);
 }
 
-/* How low the clock of @cpu, which is this one, was since the last tick. */
+/* Finds out how low the clock of @cpu, which is this CPU, was since the last tick. */
 static void count_clock(struct clock_ctx *clock, u32 cpu)
 {
 	u64 passed[NR_LICENCES] = {};
@@ -96,8 +102,8 @@ static void count_clock(struct clock_ctx *clock, u32 cpu)
 }
 
 /*
- * What the clock says of @p, which ran on this CPU since the last such look, and is about
- * to leave it or not.
+ * Finds out what the clock says of @p, which ran on this CPU since the last such look. @leaves
+ * is true if @p is about to leave it.
  */
 static void suspect(struct task_struct *p, struct clock_ctx *clock, u32 cpu, bool leaves)
 {

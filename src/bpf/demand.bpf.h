@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What is demanded of the AVX cores, looked at again and again: what ran and who waits on
- * all CPUs is summed up for sizing.bpf.h, and the set made to be as that says.
+ * Looks at the demand for AVX cores at regular intervals. What ran and what waits on all CPUs
+ * is summed up for sizing.bpf.h, and the set is changed as that says.
  */
 #ifndef AVXSPEC_DEMAND_BPF_H
 #define AVXSPEC_DEMAND_BPF_H
@@ -16,12 +16,14 @@
 
 extern const struct kernel_cpustat kernel_cpustat __ksym;
 
-/* How often the size of the set is looked at; and where it follows its use, as published:
- * with each tick. */
+/*
+ * How often the size of the set is looked at. Where the set follows its use, it is looked at
+ * with each tick, as published.
+ */
 #define LOOK_NS (10 * 1000 * 1000ULL)
 #define LOOK_CLOSELY_NS (1 * 1000 * 1000ULL)
 
-/* The last look; not static, for the reason that roles.bpf.h gives. */
+/* What the last look saw. It is not static, for the reason that roles.bpf.h gives. */
 struct avx_demand seen;
 u64 looked_at;
 bool is_approaching;
@@ -37,7 +39,7 @@ struct {
 	__type(value, struct look_timer);
 } look_timers SEC(".maps");
 
-/* What all usable CPUs counted, the kernel's own account of its time among it. */
+/* Sums up what all usable CPUs counted, and the kernel's own account of their time. */
 static void sum_demand(struct avx_demand *sum)
 {
 	u32 zero = 0, cpu;
@@ -61,7 +63,10 @@ static void sum_demand(struct avx_demand *sum)
 /* How many tasks of a queue are looked at; the others are taken to be like them. */
 #define MAX_WEIGHED 32
 
-/* Those that wait in a queue. Global, for the verifier. */
+/*
+ * Adds the tasks that wait in a queue to @sum. Global, so that the verifier goes through it
+ * once.
+ */
 __noinline int weigh_waiting(u64 id, struct avx_waiting *sum __arg_nonnull)
 {
 	const struct queue_ctx *queue = lookup_queue(id);
@@ -85,7 +90,7 @@ __noinline int weigh_waiting(u64 id, struct avx_waiting *sum __arg_nonnull)
 	return 0;
 }
 
-/* Those that wait in the queues of all caches. */
+/* Sums up the tasks that wait in the queues of all caches. */
 static void weigh_all(struct avx_demand *demand)
 {
 	struct avx_waiting avx = {}, other = {};
@@ -103,7 +108,10 @@ static void weigh_all(struct avx_demand *demand)
 	demand->other = other;
 }
 
-/* Where AVX work began of late, and what is kept for tasks that may use few AVX cores. */
+/*
+ * Counts the nodes where AVX work began of late, and the AVX cores that are kept for tasks
+ * which may use few of them.
+ */
 static void count_what_is_in_use(struct avx_demand *demand, u64 now)
 {
 	u32 cpu, nodes = 0, confined = 0;
@@ -127,7 +135,7 @@ static u32 look_at_demand(const struct avx_policy *policy)
 
 	looked_at = now;
 	sum_demand(&sum);
-	/* A count that was interrupted by another one of the same CPU may be less than before. */
+	/* A count may be less than before if another count on the same CPU interrupted it. */
 	demand.total_ns = since(seen.total_ns, sum.total_ns);
 	demand.avx_ns = since(seen.avx_ns, sum.avx_ns);
 	demand.wait_ns = since(seen.wait_ns, sum.wait_ns);
@@ -138,7 +146,7 @@ static u32 look_at_demand(const struct avx_policy *policy)
 	return size_avx_set(&sizing, policy, &demand);
 }
 
-/* Whether AVX work that begins, or wakes up, gets an AVX core where there is none. */
+/* Returns true if AVX work that begins, or wakes up, gets an AVX core where there is none. */
 static bool adds_the_first(const struct avx_policy *policy)
 {
 	return policy->avx_cores_for != SERVED_NOBODY &&

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What happens, told to whoever follows.
+ * Events tell followers what happens.
  *
- * Most of the time nobody does. So all that is looked at then is one variable, and that
+ * Most of the time nobody follows. So all that is looked at then is one variable, and that
  * only where a phase begins or ends, after a fault, where a CPU changes its role and
- * where a task is sent away: a switch without AVX work knows nothing of it.
+ * where a task is sent away: a switch without AVX work does not look at it.
  *
- * Limits. What finds no room is lost. How much that was is told with the next event that
- * finds some.
+ * Limits. An event that finds no room is lost. The next event that finds room tells how
+ * many were lost.
  */
 #ifndef AVXSPEC_EVENTS_BPF_H
 #define AVXSPEC_EVENTS_BPF_H
 
 #include "state.bpf.h"
 
-/* Whether anybody follows; the agent knows. */
+/* Is true while anybody follows. The agent writes it. */
 u32 events_followed;
 /* Events that found no room since the last one that did. */
 u32 events_missed;
@@ -45,7 +45,7 @@ static __always_inline struct avx_event *new_event(enum avx_event_kind kind, u32
 	return event;
 }
 
-/* Global, here and below, for the verifier. */
+/* Global, like the two functions below, for the verifier. */
 __noinline int write_event_of_task(struct task_struct *p __arg_trusted, u32 kind, u32 why,
 				   s64 detail)
 {
@@ -70,9 +70,9 @@ __noinline int write_event_of_cpu(u32 cpu, u32 role, u32 why)
 }
 
 /*
- * AVX tasks go to AVX cores, and away from them when they are scalar again. Of others,
- * which have to go wherever these come, nothing is told: among them is whoever reads this,
- * and would have to read of that.
+ * Tells that a task goes to an AVX core, or away from one when it is scalar again. Nothing
+ * is told of tasks that never did AVX work, and have to go where AVX tasks come: the reader
+ * of events is one of them, and would have to read about itself.
  */
 __noinline int write_event_of_sent(struct task_struct *p __arg_trusted, u32 role, s64 to_cpu)
 {

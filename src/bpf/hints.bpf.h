@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What threads say of their work: in a map of the kernel's task storage, which the
- * agent pins where they find it.
+ * Threads say what their work is in a map of the kernel's task storage. The agent pins
+ * it where they find it.
  *
- * A thread that speaks for itself is heard at once, for the kernel tells of each
- * update. What is said of another one, or taken back by deleting it, is noticed with
- * the next tick that finds it running.
+ * A thread that speaks for itself is heard at once, because the kernel tells of each
+ * update. A hint for another thread, and one that is taken back by deleting it, is
+ * noticed at the next tick that finds that thread running.
  */
 #ifndef AVXSPEC_HINTS_BPF_H
 #define AVXSPEC_HINTS_BPF_H
@@ -13,10 +13,13 @@
 #include "state.bpf.h"
 #include "visibility.bpf.h"
 
-/* Whether anybody ever gave one; to look costs something. */
+/* Is true once anybody may have given a hint. To look for one has a cost. */
 bool hints_given;
 
-/* Whether @p is to be an AVX task because it says so, and not that it is worse off. */
+/*
+ * Returns true if @p is to be an AVX task because it says so, unless its program says that it is
+ * worse off with AVX cores.
+ */
 static bool is_hinted(struct task_struct *p, const struct avx_policy *policy)
 {
 	const struct avx_hint *hint = bpf_task_storage_get(&hints, p, 0, 0);
@@ -30,7 +33,7 @@ static bool is_hinted(struct task_struct *p, const struct avx_policy *policy)
 	return !process || !process->left_alone;
 }
 
-/* Makes of @p what it says it is; whether that is something else. */
+/* Makes @p what its hint says. Returns true if that changes something. */
 static bool follow_hint(struct task_struct *p, struct task_ctx *tctx, const struct avx_moment *at)
 {
 	const struct avx_policy *policy = current_policy();

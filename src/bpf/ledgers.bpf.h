@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The books of programs in cgroups; whoever reads them adds up what is wanted. There are so
- * many at most; who was not heard of for the longest time makes room.
+ * The books of programs in cgroups are kept here. Their reader adds up what it wants. There are
+ * BOOKS_MAX at most: the one that was not used for the longest time makes room.
  */
 #ifndef AVXSPEC_LEDGERS_BPF_H
 #define AVXSPEC_LEDGERS_BPF_H
@@ -40,8 +40,8 @@ static struct avx_book *book_of(const struct avx_owner *owner)
 }
 
 /*
- * @p, which has had so many, had a light fault at @ip. What is kept is a late one of many,
- * and hardly any has to be: the first, the second, the fourth and so on.
+ * @p had a light fault at @ip, its number @nr. Only the first, the second, the fourth and so
+ * on are kept: then the last one that is kept is a late one of many, and hardly any is written.
  */
 static void note_light_fault(struct task_struct *p, u64 nr, u64 ip)
 {
@@ -54,7 +54,7 @@ static void note_light_fault(struct task_struct *p, u64 nr, u64 ip)
 	bpf_map_update_elem(&light_faults, &owner, &fault, BPF_ANY);
 }
 
-/* What is new in the book of @p. Global, for the verifier. */
+/* Adds what is new in the book of @p to that of its program. Global, for the verifier. */
 __noinline int tell_books(struct task_struct *p __arg_trusted)
 {
 	struct task_ctx *tctx = lookup_task(p);

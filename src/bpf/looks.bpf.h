@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How much AVX work there is, as the tick sees it, whether or not anything is done about
- * it: each tick is a sample of what its CPU does. No decision depends on it. The agent
- * models by it what AVX cores would be worth before there are any.
+ * Counts how much AVX work the tick sees, whether or not anything is done about it: each
+ * tick is a sample of what its CPU does. No decision depends on the result. The agent uses
+ * it to model what AVX cores would be worth before there are any.
  */
 #ifndef AVXSPEC_LOOKS_BPF_H
 #define AVXSPEC_LOOKS_BPF_H
@@ -11,7 +11,7 @@
 #include "saved.bpf.h"
 #include "visibility.bpf.h"
 
-/* Whether @p says so, for whomever AVX cores are. */
+/* Returns true if @p says that it does AVX work, whether or not AVX cores are for it. */
 static bool says_avx_work(struct task_struct *p)
 {
 	const struct avx_hint *hint = bpf_task_storage_get(&hints, p, 0, 0);
@@ -21,9 +21,9 @@ static bool says_avx_work(struct task_struct *p)
 }
 
 /*
- * With this tick @p ran here, and had wide vectors in use, or that cannot be seen. Where
- * the kernel tells of nothing in between, they are as they were when @p was switched out
- * the last time.
+ * Counts this tick, at which @p ran here. @is_wide is true if wide vectors were seen in
+ * use, and false if there were none or they cannot be seen. Where the kernel tells nothing
+ * in between, they are taken to be as they were when @p was last switched out.
  */
 static void count_look(struct task_struct *p, struct cpu_ctx *cctx, bool is_wide)
 {

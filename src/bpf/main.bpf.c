@@ -30,7 +30,7 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-/* Where @p waits, and on an AVX core if it needs one and may use one. */
+/* Returns the queue where @p waits: that of AVX cores if it needs one and may use one. */
 static u64 queue_for(struct task_struct *p, const struct task_ctx *tctx, s32 only_cpu)
 {
 	if (only_cpu >= 0)
@@ -40,7 +40,7 @@ static u64 queue_for(struct task_struct *p, const struct task_ctx *tctx, s32 onl
 	return shared_queue(llc_of(p));
 }
 
-/* A queue of its own, and those of its cache if it is the first there. */
+/* Creates the private queue of a CPU, and the queues of its cache if it is the first there. */
 static s32 init_cpu(u32 cpu)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
@@ -86,7 +86,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init)
 	return start_looking();
 }
 
-/* It may sleep, for without memory at once there would be no new task. */
+/* Sleepable, because without memory at once there would be no new task. */
 s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init_task, struct task_struct *p,
 			     struct scx_init_task_args *args)
 {
@@ -99,8 +99,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(avxspec_init_task, struct task_struct *p,
 }
 
 /*
- * A task enters with neither credit nor debt, and waits nowhere, whatever another scheduler
- * left there. It may have been here before, and of another class since.
+ * A task enters without lag, and waits nowhere, whatever another scheduler left in its due time. It
+ * may have been ours before, and of another class since.
  */
 void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 {
@@ -120,7 +120,7 @@ void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 	tctx->contended = queue->contended_ns;
 }
 
-/* Whether @p would leave data behind if it went to another cache. */
+/* Returns true if @p would leave its data behind if it went to another cache. */
 static bool has_hot_cache(struct task_struct *p)
 {
 	const struct task_ctx *tctx = nr_llcs > 1 ? lookup_task(p) : NULL;
@@ -129,8 +129,8 @@ static bool has_hot_cache(struct task_struct *p)
 }
 
 /*
- * An idle CPU for a waking task where the kernel's choice will not do: while there are AVX cores,
- * or in its own cache if it @is_hot there. Its turn there is @slice, or 0 if none idles.
+ * Selects an idle CPU for a waking task where the kernel's choice will not do: while there are AVX
+ * cores, or if the task @is_hot in its cache. @slice is its turn there, or 0 if no CPU idles.
  */
 static s32 select_by_role(struct task_struct *p, s32 prev_cpu, bool is_hot, u64 *slice)
 {
@@ -145,7 +145,7 @@ static s32 select_by_role(struct task_struct *p, s32 prev_cpu, bool is_hot, u64 
 	return cpu;
 }
 
-/* A waking task that may move goes straight to an idle CPU, as by go_to(). */
+/* A waking task that may move goes to an idle CPU past the queues, like by go_to(). */
 s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false, is_hot;
@@ -159,9 +159,9 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		cpu = select_by_role(p, prev_cpu, is_hot, &slice);
 	} else {
 		/*
-		 * The kernel would take the CPU where it was even where it may no longer be, and
-		 * claim that in vain; and put it behind a waker that says it goes to sleep (with
-		 * SCX_WAKE_SYNC), and may go on, even at realtime priority, beside idle CPUs.
+		 * The kernel would choose the CPU where the task was even if that is no longer
+		 * allowed, and claim it in vain. And with SCX_WAKE_SYNC it would put the task
+		 * behind a waker that may go on, even at realtime priority, beside idle CPUs.
 		 */
 		if (!is_allowed_on(p, prev_cpu))
 			prev_cpu = bpf_cpumask_any_distribute(p->cpus_ptr);
@@ -182,18 +182,18 @@ s32 BPF_STRUCT_OPS(avxspec_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 }
 
 /*
- * @p is queued where it may no longer be, since that has just changed: the kernel takes it
- * from there at once, and an idle CPU to which it were sent would wait for nobody.
+ * Returns true if @p is queued on a CPU where it may no longer be, because its mask has just
+ * changed: the kernel moves it at once, and an idle CPU that was claimed for it would get nothing.
  */
 static __always_inline bool is_on_its_way(struct task_struct *p)
 {
 	return !is_allowed_on(p, scx_bpf_task_cpu(p));
 }
 
-/* Whether there may be an idle CPU for a task that nobody has looked for. */
+/* Returns true if there may be an idle CPU for a task, and none has been looked for. */
 static bool may_find_idle(struct task_struct *p, s32 only_cpu, u64 enq_flags)
 {
-	/* Whoever asks is not idle. */
+	/* The CPU that asks is not idle. */
 	if (only_cpu >= 0)
 		return only_cpu != bpf_get_smp_processor_id();
 	/* ops.select_cpu() looked a moment ago. */
@@ -274,7 +274,7 @@ void BPF_STRUCT_OPS(avxspec_enqueue, struct task_struct *p, u64 enq_flags)
 		stat_add(queued_shared, 1);
 	if (room == NO_ROOM && only_cpu < 0 &&
 	    (is_avx || wakes_up(p, enq_flags) || leaves_avx_core(p)))
-		/* The CPU that @p leaves has just decided who is next there. */
+		/* The CPU that @p leaves has just chosen its next task. */
 		make_room_for(p, now, due.at, is_avx,
 			      enq_flags & SCX_ENQ_WAKEUP ? -1 : bpf_get_smp_processor_id());
 }
@@ -297,9 +297,9 @@ static void run_on(struct task_struct *p, struct task_ctx *tctx, struct cpu_ctx 
 }
 
 /*
- * @p, which runs here, goes to sleep, or has to wait for its next turn. What it has in
- * its registers is still there. Who goes to sleep by itself is in the middle of a call,
- * across which no register has to be kept: only of an AVX task is that worth a look.
+ * @p, which ran here, goes to sleep, or has to wait for its next turn. Its registers still hold
+ * what it left there. A task that goes to sleep is in the middle of a call, across which compilers
+ * keep no vector register, so that only those of an AVX task are worth a look.
  */
 static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable)
 {
@@ -320,8 +320,8 @@ static void depart(struct task_struct *p, struct cpu_ctx *cctx, bool is_runnable
 }
 
 /*
- * Whoever is to run on @cpu next, if that is not @prev, which has the context @tctx if
- * it may stay. In line, for each switch asks.
+ * Takes the next task for @cpu. Returns false if @prev goes on, or if there is none. @tctx is the
+ * context of @prev if that may stay, or NULL. In line, because each switch asks.
  */
 static __always_inline bool take_next(s32 cpu, struct cpu_ctx *cctx, const struct task_struct *prev,
 				      struct task_ctx *tctx, u64 now)
@@ -350,7 +350,7 @@ static __always_inline bool take_next(s32 cpu, struct cpu_ctx *cctx, const struc
 	return take(choice, cpu, cctx->role == ROLE_AVX, cctx->llc, cctx->llc);
 }
 
-/* The slice of @prev is over, or it went to sleep. */
+/* The slice of @prev is over, or @prev goes to sleep. */
 void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 {
 	bool is_runnable = prev && prev->scx.flags & SCX_TASK_QUEUED;
@@ -365,7 +365,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 	cctx->asked = false;
 	if (prev && !is_runnable)
 		settle_to_sleep(prev, cctx, now);
-	/* Who was sent here would be in the local queue, and run without a question. */
+	/* A task that was sent here would be in the local queue, and the kernel would not ask. */
 	cctx->coming = 0;
 	if (may_stay && sends_away(prev, cpu, cctx))
 		prev = NULL;
@@ -376,7 +376,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 	if (tctx && !is_taken) {
 		if (cpus_per_core == 1 || !leaves_for_idle_core(prev, cpu)) {
 			run_on(prev, tctx, cctx);
-			/* Who is confined was asked in vain, and is asked again by the tick. */
+			/* A confined task was asked in vain, and the tick asks again. */
 			set_misused(cctx, is_misuse(prev, cctx) && may_use_any_cpu(prev));
 			return;
 		}
@@ -391,7 +391,7 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev)
 		depart(prev, cctx, is_runnable);
 	else if (cctx->runs_avx)
-		/* It went to another class while it ran. */
+		/* The task went to another class while it ran. */
 		runs_as(NULL, NULL, cctx, false, scx_bpf_now());
 	set_misused(cctx, false);
 	if (nr_misused && !is_taken && cctx->role == ROLE_SCALAR)
@@ -399,8 +399,8 @@ void BPF_STRUCT_OPS(avxspec_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * @from lets others run. If none is due before, that is known at once, and it goes on with its
- * turn: programs that wait by yielding do that all the time.
+ * @from lets others run. It goes on with its turn if no other task is due before, because programs
+ * that wait by yielding do that all the time.
  */
 bool BPF_STRUCT_OPS(avxspec_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -413,8 +413,8 @@ bool BPF_STRUCT_OPS(avxspec_yield, struct task_struct *from, struct task_struct 
 }
 
 /*
- * While there are no AVX cores there are AVX tasks only where clocks matter; or one wakes up that
- * has slept for longer than they were kept, and needs them again.
+ * A task begins to run while there are no AVX cores. It is an AVX task only where clocks matter, or
+ * if it has slept for longer than the AVX cores were kept, and needs them again.
  */
 static void arrive_without_avx_cores(struct task_struct *p, struct cpu_ctx *cctx, u64 now)
 {
@@ -430,21 +430,21 @@ static void arrive_without_avx_cores(struct task_struct *p, struct cpu_ctx *cctx
 		find_an_avx_core(p, policy, now);
 }
 
-/* What runs here since @now is AVX work, or none. */
+/* Notes that a task runs here since @now, and whether it is an AVX task. */
 static __always_inline void settle_in(struct task_struct *p, const struct task_ctx *tctx,
 				      struct cpu_ctx *cctx, bool is_avx, u64 now)
 {
 	cctx->started_at = now;
 	runs_as(p, tctx, cctx, is_avx, now);
 	set_misused(cctx, is_misuse(p, cctx));
-	/* Who is apart waits for no AVX core, and says nothing of how long others do. */
+	/* A task that is apart waits for no AVX core, and its waits say nothing about others. */
 	if (is_avx && !cctx->avx_is_apart)
 		stat_add(avx_waits, 1);
 }
 
 /*
- * What the CPU is to this task, and what it may see there. Without AVX cores the next
- * tick is early enough for the latter.
+ * Notes what runs on the CPU, and hides AVX-512 from the task or shows it. Without AVX cores the
+ * next tick is early enough for the latter.
  */
 static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as, u64 now)
 {
@@ -478,8 +478,8 @@ static void arrive(struct task_struct *p, struct cpu_ctx *cctx, u64 waited_as, u
 }
 
 /*
- * The task begins to run here; or it runs already, and another CPU gave it another weight or
- * mask, or made it one of ours: it goes on as it did, and only since when is not known.
+ * The task begins to run here. Or it runs already, and another CPU changed its weight or mask, or
+ * made it one of ours: then it goes on as it did, and only since when it runs is not known.
  */
 void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 {
@@ -515,13 +515,13 @@ void BPF_STRUCT_OPS(avxspec_running, struct task_struct *p)
 		arrive(p, cctx, waited_as, now);
 		return;
 	}
-	/* It comes as it was there. */
+	/* It is what it was on the CPU that sent it. */
 	settle_in(p, NULL, cctx, cctx->avx_is_coming, now);
 }
 
 /*
- * The task goes on, and its CPU may have changed its role, or it its class. Where
- * it no longer belongs its slice is over.
+ * The task goes on. Its CPU may have changed its role, or the task its class, and if it belongs
+ * elsewhere by now its slice ends.
  */
 static void look_at(struct task_struct *p)
 {
@@ -576,7 +576,7 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 	s32 cpu = bpf_get_smp_processor_id();
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
 
-	/* The kernel ticks for CPUs that have no tick of their own (nohz_full). */
+	/* Another CPU ticks for those that have no tick of their own (nohz_full). */
 	if (scx_bpf_task_cpu(curr) != cpu)
 		return;
 	if (classifies())
@@ -590,7 +590,7 @@ void BPF_STRUCT_OPS(avxspec_tick, struct task_struct *curr)
 		rescue_at(look_at_next_llc(cctx, &cctx->ticks_other_llc));
 }
 
-/* This CPU is no longer ours, and what was the task that ran does not run. */
+/* A task of another class takes this CPU, so that none of ours runs here. */
 static void goes_to_others(void)
 {
 	struct cpu_ctx *cctx = lookup_cpu(bpf_get_smp_processor_id());
@@ -609,8 +609,8 @@ static void goes_to_others(void)
 }
 
 /*
- * The task leaves for another class, or for good: it no longer waits, and if it asked for
- * that itself it goes on here.
+ * The task leaves for another class, or for good. It waits no longer, and if it is the current task
+ * it goes on here in its new class.
  */
 void BPF_STRUCT_OPS(avxspec_disable, struct task_struct *p)
 {

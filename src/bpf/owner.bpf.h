@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Whose books a task's are: for the scheduler, and for what measures beside it.
+ * The owner of a task's books, for the scheduler and for the programs that measure beside it.
  */
 #ifndef AVXSPEC_OWNER_BPF_H
 #define AVXSPEC_OWNER_BPF_H

@@ -2,24 +2,24 @@
 /*
  * The policy in force.
  *
- * Problem. A policy changes while the scheduler runs, and no decision may see a
- * part of the old one and a part of the new one.
+ * Problem. A policy changes while the scheduler runs, and no decision may see a part of
+ * the old one and a part of the new one.
  *
- * Mechanism. There is room for some. The agent writes a policy where nobody looks,
- * and then says that this is where to look. Whoever decides looks once and hands on
- * what was found. The agent writes to a slot again when all who may have found
- * something there have ended, for which the kernel lets it wait: so nobody may look
- * who can sleep meanwhile, but in a critical section of RCU.
+ * Mechanism. There are several slots. The agent writes a policy into a slot where no
+ * program looks, and then makes that slot the one to look at. A decision looks once and
+ * passes on what it found. The agent writes to a slot again when all programs that may
+ * have found something there have ended. The kernel lets it wait for that. So a program
+ * that can sleep may look only within an RCU critical section.
  */
 #ifndef AVXSPEC_POLICY_BPF_H
 #define AVXSPEC_POLICY_BPF_H
 
 #include "state.bpf.h"
 
-/* Set by the agent before loading: whether each reader makes sure of what it read. */
+/* Set by the agent before loading. It is true if each reader checks what it read. */
 const volatile bool checks_policies = false;
 
-/* Written by the agent alone. */
+/* Only the agent writes these. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, AVX_POLICY_SLOTS);
@@ -38,7 +38,7 @@ static u64 checksum_of(const struct avx_policy_in_force *found)
 	return sum;
 }
 
-/* To be asked once for each decision. There is always one, but for the verifier. */
+/* Called once for each decision. There always is a policy; NULL is for the verifier only. */
 static const struct avx_policy *current_policy(void)
 {
 	u32 slot = policy_slot;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What programs get done, loaded while two policies are compared and at no other time.
+ * Measures what programs get done. It is loaded while two policies are compared and at no other
+ * time.
  *
  * Problem. A policy is as good as what programs get done in the time in which they want to run.
- * They want to while they are not asleep: a late turn, a low clock and a cold cache all make
- * that longer.
+ * They want to run while they are not asleep. A late turn, a low clock and a cold cache all make
+ * that time longer.
  *
- * Mechanism. Each switch tells how long whoever leaves was awake and ran, and whether an
- * activity ends, each wake-up that one begins. The agent has tell() called on each CPU where
- * a window ends, for whoever runs there and may not be switched for long. A thread that says
- * itself how much it has done, in the map of hints, is heard when it does.
+ * Mechanism. Each switch tells how long the task that leaves was awake and ran, and whether an
+ * activity ends. Each wake-up tells that an activity begins. Where a window ends, the agent has
+ * tell() called on each CPU, because the task that runs there may not be switched out for long. A
+ * thread that itself says how much it has done, in the map of hints, is heard when it says so.
  *
- * Limits. Who waits where a window ends is told of in the next one. A task that is woken up
- * in the moment in which it goes to sleep is awake from when it runs on. Threads of the
- * kernel are no programs.
+ * Limits. A task that waits where a window ends is counted in the next one. A task that is woken
+ * up at the moment at which it goes to sleep is awake from when it runs on. Kernel threads are no
+ * programs.
  */
 #include <scx/common.bpf.h>
 #include "intf.h"
@@ -24,11 +25,11 @@ char _license[] SEC("license") = "GPL";
 
 #define PROGRAMS_MAX 4096
 
-/* The first two are 0 while it is not. */
+/* @awake_since is 0 while the task sleeps, and @runs_since while it does not run. */
 struct stint {
 	u64 awake_since;
 	u64 runs_since;
-	u64 said; /* how much it had done, the last time that it said so */
+	u64 said; /* how much it had done when it last said so */
 };
 
 struct {
@@ -38,7 +39,7 @@ struct {
 	__type(value, struct stint);
 } stints SEC(".maps");
 
-/* One that finds no room is left out: none may be forgotten that is compared. */
+/* A program that finds no room is left out: none that is compared may be forgotten. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PROGRAMS_MAX);
@@ -46,7 +47,10 @@ struct {
 	__type(value, struct avx_progress);
 } programs SEC(".maps");
 
-/* One for each CPU; the agent sizes this before loading, and opens them where it can. */
+/*
+ * There is one for each CPU. The agent sizes this before loading, and opens the counters where it
+ * can.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(max_entries, 1);
@@ -63,7 +67,7 @@ struct {
 
 static const struct avx_progress nothing_done;
 
-/* Retired on this CPU since this was asked last. */
+/* Returns the instructions that were retired on this CPU since the last call. */
 static u64 instructions_meanwhile(void)
 {
 	struct bpf_perf_event_value now;
@@ -74,7 +78,7 @@ static u64 instructions_meanwhile(void)
 		return 0;
 	before = *last;
 	*last = now.counter;
-	/* What was counted before anybody asked is nobody's. */
+	/* What was counted before the first call belongs to no task. */
 	return before && now.counter > before ? now.counter - before : 0;
 }
 
@@ -111,7 +115,7 @@ static void begin(struct task_struct *p, bool runs)
 		stint->runs_since = now;
 }
 
-/* What @p, which runs here, did until now. */
+/* Tells what @p, which runs here, did until now. */
 static void tell(struct task_struct *p, bool goes_on, bool sleeps)
 {
 	u64 now = bpf_ktime_get_ns(), instructions = instructions_meanwhile();
@@ -160,9 +164,10 @@ int BPF_PROG(progress_new, struct task_struct *p)
 
 /*
  * The thread that runs here told of itself. A first number says from where it counts, and so does
- * one that is less than the last. Whoever may write to the map may tell of other threads as well,
- * at any time, and is not believed: what a thread told itself is found in what it handed over, and
- * that this was of itself in the map, unless others wrote there in between.
+ * one that is less than the last. A thread that may write to the map may tell of other threads as
+ * well, at any time, and is not believed then. What the thread told is in the value that it
+ * handed over. That it told of itself is known if the map has the same for it, unless others
+ * wrote there in between.
  */
 SEC("fexit/bpf_pid_task_storage_update_elem")
 int BPF_PROG(progress_said, struct bpf_map *map, void *key, void *value, u64 flags, long error)
@@ -186,14 +191,14 @@ int BPF_PROG(progress_said, struct bpf_map *map, void *key, void *value, u64 fla
 	return 0;
 }
 
-/* Called by the agent, on the CPU of which it is to be told. */
+/* The agent calls this on the CPU that it is to be told of. */
 SEC("raw_tp")
 int progress_tell(void *ctx)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 
 	tell(p, true, false);
-	/* A task that has run here since before anybody listened is known from now on. */
+	/* A task that has run here since before these programs listened is known from now on. */
 	begin(p, true);
 	return 0;
 }

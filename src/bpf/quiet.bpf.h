@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The C library kept quiet.
+ * Programs start with a quiet C library: one that does not see AVX-512.
  *
  * Problem. The C library's string functions have the encoding of AVX-512. A task
- * that calls them between its bursts faults for them all the time, and has to be
- * kept on AVX cores with all that it does.
+ * that calls them between its bursts faults at them all the time, and has to be
+ * kept on AVX cores with all its work.
  *
  * Mechanism. AVX-512 is hidden from a program from exec until its C library has
- * chosen its string functions. That is before it sets up thread-local storage, and
- * whoever else looks for AVX-512 does so afterwards, and finds it.
+ * chosen its string functions. It does that before it sets up thread-local storage.
+ * All other code looks for AVX-512 afterwards, and finds it.
  *
- * Not so with a program that needs AVX-512 to start, by its own mark or its dynamic
- * linker's: see elf.bpf.h. They are read in its memory before it begins to run, and
- * a program of which they cannot be read is left alone.
+ * Nothing is hidden from a program that needs AVX-512 to start, by its own mark or that
+ * of its dynamic linker: see elf.bpf.h. The marks are read in its memory before it begins
+ * to run. If they cannot be read, nothing is hidden either.
  *
- * Nor where CPUID(0xD, 0) tells a smaller size of an image while AVX-512 is hidden. A C library
- * that was told not to use XSAVEC keeps that size, and its trampolines for lazy binding would
- * write past the end of it as soon as AVX-512 is visible. The size stays where something behind
- * AVX-512 is in use, as protection keys are; elsewhere the agent does not load these programs.
+ * Nothing is hidden where CPUID(0xD, 0) tells a smaller size of an image while AVX-512 is hidden.
+ * A C library that was told not to use XSAVEC keeps that size, and its trampolines for lazy
+ * binding would write past the end of the image as soon as AVX-512 is visible. The size is the
+ * same where something behind AVX-512 is in use, as protection keys are. Elsewhere the agent does
+ * not load these BPF programs.
  *
- * Limits. Marks of other libraries are not looked for: what is marked itself is all
- * that is known to be. Who asks the C library instead of the CPU is told that there
- * is no AVX-512. The operator names such programs: never-hide. A program of 64 bits
- * that one of 32 starts is not kept quiet. Nor is one that starts on a CPU where this
- * was interrupted in the middle of looking at another one: the kernel does not call a
- * program of BPF within itself, and neither counter has it.
+ * Limits. Marks of other libraries are not looked for: a program is known to need
+ * AVX-512 only by its own mark or that of its dynamic linker. A program that asks the C
+ * library instead of the CPU is told that there is no AVX-512. The operator names such
+ * programs: never-hide. A 64-bit program that a 32-bit program starts does not get a
+ * quiet C library. Nor does a program that starts on a CPU where this code was
+ * interrupted while it looked at another one: the kernel does not call a BPF program
+ * within itself. Neither counter has such a program.
  */
 #ifndef AVXSPEC_QUIET_BPF_H
 #define AVXSPEC_QUIET_BPF_H
@@ -44,7 +46,7 @@
 #define AT_BASE 7
 #define MAX_AUX 32
 
-/* The kernel takes no more. */
+/* The kernel accepts no program with more of them. */
 #define MAX_SEGMENTS 1170
 
 /* An ELF object in memory, by its program headers. */
@@ -53,8 +55,10 @@ struct elf_object {
 	u64 nr_headers;
 };
 
-/* Where things are that the file has at the address 0: where the headers are, less
- * where they should be. */
+/*
+ * Where the address 0 of the file is in memory: the address of the headers, less the
+ * address that the file has for them.
+ */
 struct elf_bias {
 	bool is_known;
 	u64 value;
@@ -73,7 +77,10 @@ static void learn_bias(struct elf_bias *bias, const struct elf64_phdr *segment, 
 	bias->is_known = true;
 }
 
-/* Whether the object is known not to need AVX-512. Global: verified once for both. */
+/*
+ * Returns true if the object is known not to need AVX-512. Global, so that the verifier goes
+ * through it once for both objects.
+ */
 __noinline bool does_without_avx512(u64 headers, u64 nr_headers)
 {
 	struct elf64_phdr segment, properties = {};
@@ -99,7 +106,7 @@ __noinline bool does_without_avx512(u64 headers, u64 nr_headers)
 	return !needs_x86_64_v4(note, length);
 }
 
-/* The object that the kernel loaded at @base. */
+/* Finds the program headers of the object that the kernel loaded at @base. */
 static bool object_at(u64 base, struct elf_object *object)
 {
 	struct elf64_hdr header;
@@ -112,8 +119,8 @@ static bool object_at(u64 base, struct elf_object *object)
 }
 
 /*
- * What the kernel told the program about itself and its dynamic linker, of which a
- * static program has none.
+ * Finds what the kernel told the program about itself and its dynamic linker. A static
+ * program has no dynamic linker.
  */
 static bool find_objects(struct elf_object *program, u64 *linker)
 {
@@ -144,7 +151,7 @@ static bool find_objects(struct elf_object *program, u64 *linker)
 	return program->headers && program->nr_headers;
 }
 
-/* Whether nothing that the kernel loaded needs AVX-512. */
+/* Returns true if nothing that the kernel loaded needs AVX-512. */
 static bool starts_without_avx512(void)
 {
 	struct elf_object program = {}, linker = {};
@@ -158,7 +165,10 @@ static bool starts_without_avx512(void)
 	return object_at(base, &linker) && does_without_avx512(linker.headers, linker.nr_headers);
 }
 
-/* Of a task that executed another program, and so is the first thread of its process. */
+/*
+ * Returns true if @p is to start with a quiet C library. @p executed another program, so it is the
+ * first thread of its process.
+ */
 static bool wants_quiet(struct task_struct *p)
 {
 	const struct avx_process *process = bpf_task_storage_get(&processes, p, 0, 0);
@@ -172,7 +182,7 @@ static bool wants_quiet(struct task_struct *p)
 	return wanted && process && !process->named;
 }
 
-/* The calling task is another program now, if it is; nothing of it was executed yet. */
+/* The calling task executes another program if there was no @error. Nothing of it has run yet. */
 static int executed(long error)
 {
 	struct task_struct *p = bpf_get_current_task_btf();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The CPUs within reach of a task: which of a role it may use, which of them idle,
- * nearest first, and who makes room on an AVX core.
+ * The CPUs that a task may use: those of a role, and the idle ones among them, nearest first.
+ * Other work on an AVX core is asked to make room here, too.
  *
- * Siblings of a core that both run get little more than half of what each would get alone.
- * The low clock of an AVX core leaves more than that. So what counts first is that nothing
- * else runs on the core, then the kind of CPU, and then the caches.
+ * Siblings of a core that both run get little more than half of what each would get alone. The
+ * low clock of an AVX core leaves more than that. So the first criterion is that nothing else
+ * runs on the core, the second is the kind of CPU, and the third is the cache.
  */
 #ifndef AVXSPEC_REACH_BPF_H
 #define AVXSPEC_REACH_BPF_H
@@ -15,9 +15,9 @@
 #include "state.bpf.h"
 
 /*
- * Those of @mask that @p may use, which may move: most tasks all of them, and others those
- * in the scratch mask of this CPU, for the time until anybody else asks here, which
- * callbacks with interrupts off are.
+ * Returns the CPUs of @mask that @p, which may move, may use. Most tasks may use them all. For
+ * other tasks the result is in the scratch mask of this CPU. It is valid until the next call on
+ * this CPU: that is long enough, because callbacks run with interrupts off.
  */
 static const struct cpumask *allowed_of(const struct task_struct *p, struct bpf_cpumask *mask)
 {
@@ -38,13 +38,13 @@ static const struct cpumask *allowed_of(const struct task_struct *p, struct bpf_
 	return cast_mask(scratch);
 }
 
-/* The CPUs of a role. */
+/* Returns the CPUs of @role that @p, which may move, may use. */
 static const struct cpumask *allowed_in(const struct task_struct *p, u32 role)
 {
 	return allowed_of(p, role == ROLE_AVX ? avx_cpus : scalar_cpus);
 }
 
-/* Whether @p, which may move, may use an AVX core at all. */
+/* Returns true if @p, which may move, may use an AVX core at all. */
 __noinline bool may_use_avx_core(struct task_struct *p __arg_trusted)
 {
 	struct bpf_cpumask *avx = avx_cpus;
@@ -54,7 +54,7 @@ __noinline bool may_use_avx_core(struct task_struct *p __arg_trusted)
 	return avx && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(avx));
 }
 
-/* Whether it does AVX work where it is, whatever AVX cores there are. */
+/* Returns true if @p does AVX work where it is, whatever AVX cores there are. */
 static bool stays_apart(struct task_struct *p)
 {
 	return has_no_choice(p) || (nr_avx_cpus && !may_use_avx_core(p));
@@ -62,7 +62,7 @@ static bool stays_apart(struct task_struct *p)
 
 /*
  * AVX work of @p, which is confined, begins or goes on here. The first of the AVX cores that it
- * may use is kept for it, and others are looked for here.
+ * may use is kept for it, and further AVX cores are looked for here.
  */
 __noinline int note_confined(struct task_struct *p __arg_trusted, u64 now)
 {
@@ -77,7 +77,7 @@ __noinline int note_confined(struct task_struct *p __arg_trusted, u64 now)
 	return 0;
 }
 
-/* The same of other CPUs. */
+/* Returns true if @p, which may move, may use a scalar CPU at all. */
 __noinline bool may_use_scalar_cpu(struct task_struct *p __arg_trusted)
 {
 	struct bpf_cpumask *scalar = scalar_cpus;
@@ -86,7 +86,7 @@ __noinline bool may_use_scalar_cpu(struct task_struct *p __arg_trusted)
 	       (scalar && bpf_cpumask_intersects(p->cpus_ptr, cast_mask(scalar)));
 }
 
-/* The cache in whose queue an AVX task waits: its own if that has AVX cores. */
+/* Returns the cache in whose queue an AVX task waits: its own if that has AVX cores. */
 __noinline u32 avx_llc_of(struct task_struct *p __arg_trusted)
 {
 	const struct cpu_ctx *cctx = lookup_cpu(llc_of(p));
@@ -107,8 +107,8 @@ __noinline u32 avx_llc_of(struct task_struct *p __arg_trusted)
 }
 
 /*
- * Those that share the cache of @p, if that makes a difference: it does not where all the
- * AVX cores share one, or none of them this one.
+ * Returns the CPUs of @role in the cache of @p that @p may use. Returns NULL where the cache
+ * makes no difference: all AVX cores share one cache, or none of them is in this one.
  */
 static const struct cpumask *allowed_near(struct task_struct *p, u32 role)
 {
@@ -122,7 +122,10 @@ static const struct cpumask *allowed_near(struct task_struct *p, u32 role)
 	return allowed_of(p, role == ROLE_AVX ? first->llc_avx_cpus : first->llc_scalar_cpus);
 }
 
-/* An idle CPU of a role for @p, in its own cache if there is one, or if it @may_go_far anywhere. */
+/*
+ * Picks an idle CPU of @role for @p: in its own cache if there is one, and elsewhere only if it
+ * @may_go_far.
+ */
 __noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role, bool may_go_far)
 {
 	const struct cpumask *mask;
@@ -138,7 +141,7 @@ __noinline s32 pick_idle_in(struct task_struct *p __arg_trusted, u32 role, bool 
 	return mask ? scx_bpf_pick_idle_cpu(mask, 0) : -ENOENT;
 }
 
-/* Whether any of these CPUs idles now. */
+/* Returns true if any CPU of @mask idles now. */
 static __always_inline bool is_any_idle_in(const struct cpumask *mask)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -148,7 +151,7 @@ static __always_inline bool is_any_idle_in(const struct cpumask *mask)
 	return is_any;
 }
 
-/* Whether nothing runs on the core of any of them. */
+/* Returns true if any CPU of @mask is on a core on which nothing runs. */
 static __always_inline bool is_any_core_idle_in(const struct cpumask *mask)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_smtmask();
@@ -174,7 +177,7 @@ static bool is_any_idle(void)
 	return !none;
 }
 
-/* Whether nothing runs on the core of @cpu, or nothing else if cores have no siblings. */
+/* Returns true if nothing runs on the core of @cpu, or if cores have no siblings. */
 static bool has_idle_siblings(s32 cpu)
 {
 	const struct cpumask *idle;
@@ -188,7 +191,10 @@ static bool has_idle_siblings(s32 cpu)
 	return is_idle;
 }
 
-/* Whether nothing runs on the core of @cpu but what runs there, or is about to end. */
+/*
+ * Returns true if nothing runs on the core of @cpu besides what runs on @cpu, or is about to
+ * end there.
+ */
 static bool has_core_alone(s32 cpu)
 {
 	u32 key = cpu;
@@ -204,7 +210,7 @@ static bool has_core_alone(s32 cpu)
 	return is_idle;
 }
 
-/* Whether there is a core of a role for @p on which nothing runs. */
+/* Returns true if there is a core of @role for @p on which nothing runs. */
 __noinline bool has_idle_core_in(struct task_struct *p __arg_trusted, u32 role)
 {
 	const struct cpumask *mask = allowed_in(p, role);
@@ -212,7 +218,10 @@ __noinline bool has_idle_core_in(struct task_struct *p __arg_trusted, u32 role)
 	return mask && is_any_core_idle_in(mask);
 }
 
-/* A CPU of such a core, if it @is_near in the cache of @p, where that makes a difference. */
+/*
+ * Picks a CPU of a core of @role on which nothing runs. If @is_near it is in the cache of @p,
+ * where the cache makes a difference.
+ */
 __noinline s32 pick_idle_core_in(struct task_struct *p __arg_trusted, u32 role, bool is_near)
 {
 	const struct cpumask *mask = is_near && nr_llcs > 1 ? allowed_near(p, role) : NULL;
@@ -230,8 +239,8 @@ static bool has_avx_cores_near(struct task_struct *p)
 }
 
 /*
- * Whether there is a core on which nothing runs in the cache of @p. Where CPUs are scarce
- * there seldom is, and then nobody need look for it.
+ * Returns true if there is a core on which nothing runs in the cache of @p. Where CPUs are
+ * scarce there seldom is one, and then there is no need to search for it.
  */
 static bool has_idle_core_near(struct task_struct *p)
 {
@@ -242,8 +251,9 @@ static bool has_idle_core_near(struct task_struct *p)
 }
 
 /*
- * A CPU for @p of a core on which nothing runs, nearby unless @p may go far; of an AVX core for
- * other work only if there is no other, and they are lent.
+ * Picks a CPU for @p on a core on which nothing runs. Unless it @may_go_far the core is nearby,
+ * where that makes a difference. Other work gets an AVX core only if there is no other core,
+ * and only if AVX cores are lent.
  */
 __noinline s32 pick_idle_core_for(struct task_struct *p __arg_trusted, bool is_avx, bool may_go_far)
 {
@@ -258,9 +268,9 @@ __noinline s32 pick_idle_core_for(struct task_struct *p __arg_trusted, bool is_a
 }
 
 /*
- * An idle CPU for @p, which comes from @prev if that suits it, and is negative if it does
- * not: one of a core on which nothing runs; or else @prev, one of the right kind, or any. To
- * another cache it goes only if it @may_go_far.
+ * Picks an idle CPU for @p: one on a core on which nothing runs, or else @prev, or one of the
+ * right kind, or any. @prev is where @p comes from, and is negative if that CPU does not suit
+ * @p. Other work goes to a scalar CPU of another cache only if it @may_go_far.
  */
 __noinline s32 pick_idle_for(struct task_struct *p __arg_trusted, bool is_avx, s32 prev,
 			     bool may_go_far)
@@ -284,7 +294,7 @@ __noinline s32 pick_idle_for(struct task_struct *p __arg_trusted, bool is_avx, s
 	return pick_idle_in(p, ROLE_AVX, true);
 }
 
-/* A CPU that serves the queue @id and idles, or a negative number. */
+/* Picks an idle CPU that serves the queue @id, or returns a negative number. */
 __noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 only_cpu)
 {
 	if (only_cpu >= 0)
@@ -294,7 +304,7 @@ __noinline s32 pick_idle_of(struct task_struct *p __arg_trusted, u64 id, s32 onl
 	return pick_idle_for(p, is_avx_queue(id), -1, true);
 }
 
-/* Whether any CPU of a role idles now. */
+/* Returns true if any CPU of @role idles now. */
 __noinline bool has_idle_of(u32 role)
 {
 	struct bpf_cpumask *mask = role == ROLE_AVX ? avx_cpus : scalar_cpus;
@@ -302,12 +312,13 @@ __noinline bool has_idle_of(u32 role)
 	return mask && is_any_idle_in(cast_mask(mask));
 }
 
-/* How many CPUs are tried for one that can be interrupted. */
+/* How many AVX cores are tried to find one that can be preempted. */
 #define MAX_PREEMPT_TRIES 3
 
 /*
- * A scalar CPU is about to idle: other work on an AVX core may go there, or, if that is no
- * better for who has all of one, @who_shares_it with somebody.
+ * A scalar CPU is about to idle, and other work on an AVX core may go there. If @who_shares_it
+ * is true, only work that shares its AVX core is asked: the idle CPU is no better for work that
+ * has all of a core.
  */
 __noinline int free_an_avx_core(bool who_shares_it)
 {

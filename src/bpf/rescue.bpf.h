@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Work that waits beside idle CPUs: busy CPUs look for it with every tick, and since
- * there may be none of those, so does the look at the demand for who is left behind.
+ * Rescues work that waits beside idle CPUs. Busy CPUs look for it with every tick. There may be
+ * no busy CPU, so the look at the demand also looks for tasks that are left behind.
  */
 #ifndef AVXSPEC_RESCUE_BPF_H
 #define AVXSPEC_RESCUE_BPF_H
@@ -15,10 +15,10 @@
 #define MAX_RESCUE_SCAN 8
 
 /*
- * A queued task and a CPU that just went idle can miss each other: the one
- * looked for an idle CPU before the other had become one. Likewise an idle CPU
- * that was woken for one task may find another one to run. So the busy CPUs
- * look again with every tick. Global, for the verifier.
+ * A queued task and a CPU that just went idle can miss each other: the task looked for an idle
+ * CPU before the CPU had become one. Likewise an idle CPU that was woken for one task may find
+ * another one to run. So the busy CPUs look again with every tick. Global, so that the verifier
+ * goes through it once.
  */
 __noinline int rescue_from(u64 id)
 {
@@ -53,9 +53,10 @@ static void rescue_at(u32 llc)
 }
 
 /*
- * Wakes up a CPU for @p, which waits for an AVX core: one of them, or any once it has been due for
- * long. A tick may come in between and use the same scratch mask: the wrong CPU wakes up, and goes
- * to sleep again. Global, to be verified once, and so with a lock of its own.
+ * Wakes up a CPU for @p, which waits for an AVX core: an AVX core, or any CPU once @p has been
+ * due for long. A tick may come in between and use the same scratch mask: then the wrong CPU
+ * wakes up, and goes to sleep again. Global, so that it is verified once, and so it takes the RCU
+ * lock itself.
  */
 __noinline bool wake_somebody_for(struct task_struct *p __arg_trusted, u64 stranded_ns)
 {
@@ -75,8 +76,9 @@ __noinline bool wake_somebody_for(struct task_struct *p __arg_trusted, u64 stran
 }
 
 /*
- * Where all CPUs idle nobody else notices that an AVX core has missed its task, nor that there may
- * be none for it. Global as well.
+ * Wakes up a CPU for a task in the queue @id that was left behind. Where all CPUs are idle,
+ * nothing else notices that an AVX core has missed its task, or that there may be no AVX core for
+ * it. Global, so that the verifier goes through it once.
  */
 __noinline int wake_for_stranded(u64 id, u64 stranded_ns)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A task that is to leave its CPU in a moment in which it cannot.
+ * Asks a task again to leave its CPU if it could not leave at the moment at which it was asked.
  *
- * Problem. Within a BPF program a task is kept from migrating, and it is from such a program that
- * hints are heard. A kernel that can be preempted asks the task to leave there and then, in vain;
- * the next tick would ask again, which is late for work that takes less than that.
+ * Problem. A task cannot migrate within a BPF program, and hints are heard from such a program. A
+ * preemptible kernel asks the task to leave at once, which is in vain. The next tick would ask
+ * again, which is late for work that takes less time than that.
  *
- * Mechanism. The CPU is asked once more shortly afterwards, and then ever later until the moment is
- * over, or the tick is sooner. Those that are kept for good have a mask of one CPU, and nobody
- * asks them.
+ * Mechanism. The CPU is asked once more shortly afterwards, and then at growing intervals until the
+ * moment is over or the tick is sooner. Tasks that are kept for good have a mask of one CPU, and
+ * are not asked.
  */
 #ifndef AVXSPEC_RETRY_BPF_H
 #define AVXSPEC_RETRY_BPF_H
@@ -16,7 +16,7 @@
 #include "roles.bpf.h"
 #include "state.bpf.h"
 
-/* Longer than the rest of a program takes. */
+/* This is longer than the rest of a BPF program takes. */
 #define RETRY_NS (10 * 1000ULL)
 #define MAX_RETRIES 7
 
@@ -33,7 +33,7 @@ struct {
 	__type(value, struct retry_timer);
 } retry_timers SEC(".maps");
 
-/* What runs on the CPU is of the other kind. */
+/* Returns true if an AVX task runs on a scalar CPU, or other work on an AVX core. */
 static __always_inline bool runs_other_kind(const struct cpu_ctx *cctx)
 {
 	return nr_avx_cpus && cctx->runs_avx != (cctx->role == ROLE_AVX);
@@ -57,7 +57,7 @@ static void retry_soon(u32 cpu, struct cpu_ctx *cctx)
 		bpf_timer_start(&timer->timer, RETRY_NS << cctx->retries++, 0);
 }
 
-/* Where there is no timer the tick has to do. */
+/* Where there is no timer the tick has to suffice. */
 static void init_retries(void)
 {
 	u32 cpu;

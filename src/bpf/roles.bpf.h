@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The set of AVX cores: who is in it, and how it changes. How many they are is
- * decided by sizing.bpf.h, which ones by placement.bpf.h.
+ * The set of AVX cores: which CPUs are in it, and how it changes. sizing.bpf.h decides how many
+ * there are, and placement.bpf.h decides which ones.
  */
 #ifndef AVXSPEC_ROLES_BPF_H
 #define AVXSPEC_ROLES_BPF_H
@@ -15,15 +15,17 @@
 private(ROLES) struct bpf_cpumask __kptr *avx_cpus;
 private(ROLES) struct bpf_cpumask __kptr *scalar_cpus;
 
-/* Changed by whoever holds @is_resizing. Not static: what the compiler takes apart
- * is no longer what its type says, and the kernel refuses it. */
+/*
+ * The holder of @is_resizing changes these. @sizing is not static: what the compiler takes
+ * apart is no longer what its type says, and the kernel refuses it.
+ */
 struct avx_sizing sizing;
 u32 is_resizing;
 u32 nr_avx_cpus;
-/* How many caches have some of them, and which was the last to get its first one. */
+/* How many caches have AVX cores, and which cache was the last to get its first one. */
 u32 nr_avx_llcs;
 u32 last_avx_llc;
-/* Cores that are AVX cores in part. */
+/* Cores of which only a part is AVX cores. */
 u32 nr_half_done;
 
 /* The agent sizes this before loading. */
@@ -34,7 +36,10 @@ struct {
 	__type(value, struct avx_cpu_role);
 } cpu_roles SEC(".maps");
 
-/* Whether other work has all of an AVX core rather than half of another, if they are whole. */
+/*
+ * Returns true if other work gets all of an AVX core rather than half of another core. This
+ * needs AVX cores that are whole cores.
+ */
 static bool lends_idle_cores(void)
 {
 	return cpus_per_core > 1 && lend_idle_cores && !nr_half_done;
@@ -108,8 +113,8 @@ static void set_in_cache(u32 cpu, u32 llc, enum avx_role role)
 }
 
 /*
- * Counts it, and keeps it for people to read. Global, so that the verifier goes through it once and
- * not with each turn of a loop.
+ * Counts the change of role, and records it for people to read. Global, so that the verifier
+ * goes through it once and not with each iteration of a loop.
  */
 __noinline int book_role(u32 cpu, u32 role)
 {
@@ -123,7 +128,7 @@ __noinline int book_role(u32 cpu, u32 role)
 	return 0;
 }
 
-/* Whether that is new. Inline, for the reason that approach() gives. */
+/* Returns true if the role is new. Inline, for the reason that approach() gives. */
 static __always_inline bool change_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 {
 	struct bpf_cpumask *avx = avx_cpus, *scalar = scalar_cpus;
@@ -141,14 +146,14 @@ static __always_inline bool change_role(s32 cpu, enum avx_role role, enum avx_ro
 	return true;
 }
 
-/* Whoever runs there and does not belong there any more is asked to leave. */
+/* Gives @cpu a role. A task that no longer belongs there is asked to leave. */
 static void set_role(s32 cpu, enum avx_role role, enum avx_role_cause why)
 {
 	if (change_role(cpu, role, why))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* Where AVX work began so long ago some more is to be expected. */
+/* After AVX work began somewhere, more is to be expected there for so long. */
 #define IN_USE_NS (1000 * 1000 * 1000ULL)
 
 static bool is_in_use(u64 used_at, u64 now)
@@ -156,7 +161,10 @@ static bool is_in_use(u64 used_at, u64 now)
 	return used_at && since(used_at, now) < IN_USE_NS;
 }
 
-/* What is noted of the core of @cpu. */
+/*
+ * Returns the context of the first CPU of the core of @cpu, where what concerns the core is
+ * noted.
+ */
 static struct cpu_ctx *core_of(u32 cpu)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
@@ -164,14 +172,14 @@ static struct cpu_ctx *core_of(u32 cpu)
 	return place ? lookup_cpu(place->core) : NULL;
 }
 
-/* It is used now; but what others read is not written without end. */
+/* Notes a use @now. Other CPUs read this, so it is not written each time. */
 static __always_inline void note(u64 *used_at, u64 now)
 {
 	if (since(*used_at, now) > IN_USE_NS / 16)
 		*used_at = now;
 }
 
-/* AVX work begins on @cpu. */
+/* AVX work begins on @cpu: that is noted for its node. */
 static void use_node_of(u32 cpu)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
@@ -182,9 +190,9 @@ static void use_node_of(u32 cpu)
 }
 
 /*
- * How well @cpu, which idles or not, is suited to become one of @role, which it is none
- * of. Global, so that the kernel's verifier goes through it once and not with each turn
- * of a loop.
+ * Returns how well @cpu, which is @idle or not, is suited to become a CPU of @role, which it is
+ * not yet. Global, so that the verifier goes through it once and not with each iteration of a
+ * loop.
  */
 __noinline u64 suitability(u32 cpu, u32 role, u64 placement, bool idle)
 {
@@ -215,7 +223,7 @@ __noinline u64 suitability(u32 cpu, u32 role, u64 placement, bool idle)
 				: preference_to_remove(&it, placement);
 }
 
-/* The CPU that is to change its role to @role next, or a negative number. */
+/* Returns the CPU that is to change its role to @role next, or a negative number. */
 static s32 best_to_become(enum avx_role role, u64 placement)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -236,8 +244,9 @@ static s32 best_to_become(enum avx_role role, u64 placement)
 }
 
 /*
- * One CPU changes its role, if the set is to be of another size; whether it is now. Inline,
- * for the kernel takes no more than eight calls within each other.
+ * Changes the role of one CPU if the set is to be of another size. Returns true if no further
+ * change is needed or possible here. Inline, because the kernel takes no more than eight nested
+ * calls.
  */
 static __always_inline bool approach(u32 size, const struct avx_policy *policy)
 {
@@ -252,7 +261,10 @@ static __always_inline bool approach(u32 size, const struct avx_policy *policy)
 	return cpu < 0 || nr_avx_cpus == size;
 }
 
-/* There is AVX work on @cpu, and may be so many AVX cores. If it is this one it need not leave. */
+/*
+ * There is AVX work on @cpu: it becomes an AVX core if there are fewer than @size. If it is
+ * this CPU, what runs there need not leave.
+ */
 static void take_for_use(u32 cpu, u32 size, const struct avx_policy *policy)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);
@@ -263,7 +275,7 @@ static void take_for_use(u32 cpu, u32 size, const struct avx_policy *policy)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* Where nobody does AVX work any more, or waits for it, is no AVX core. */
+/* An AVX core that runs no AVX work becomes a scalar CPU if no AVX work waits at its cache. */
 static void give_back_unused(const struct avx_policy *policy)
 {
 	u32 cpu;
@@ -278,8 +290,8 @@ static void give_back_unused(const struct avx_policy *policy)
 }
 
 /*
- * AVX work goes on where there are other CPUs than when it began: with a phase that outlives
- * its AVX core, and with a policy that is new.
+ * CPUs may have other roles than when the AVX work began that runs there: a phase may outlive
+ * its AVX core, and the policy may be new. So the set follows what runs now.
  */
 static void follow_use(u32 size, const struct avx_policy *policy)
 {
@@ -318,9 +330,10 @@ static struct avx_demand demand_of(u64 elapsed_ns, const struct avx_policy *poli
 }
 
 /*
- * AVX work begins on @cpu, and may use no AVX core that is there: if others are of no use
- * either it has to be one @here. The first one cannot wait for the next look. Global, so that the
- * kernel's verifier does not go through it for each way that leads here.
+ * AVX work begins on @cpu, and there may be no AVX core for it. @here is true if it may use
+ * none of the AVX cores that exist: then @cpu itself has to become one. The first AVX core
+ * cannot wait for the next look. Global, so that the verifier does not go through it for each
+ * path that leads here.
  */
 __noinline int ensure_an_avx_core(u32 cpu, bool here)
 {
@@ -347,7 +360,7 @@ __noinline int ensure_an_avx_core(u32 cpu, bool here)
 	return 0;
 }
 
-/* An empty mask, in a place where there is none. */
+/* Creates an empty mask in @place, where there is none yet. */
 static s32 create_mask(struct bpf_cpumask __kptr **place)
 {
 	struct bpf_cpumask *mask = bpf_cpumask_create();
@@ -360,7 +373,7 @@ static s32 create_mask(struct bpf_cpumask __kptr **place)
 	return 0;
 }
 
-/* One to write to here, and those of a cache of which this is the first CPU. */
+/* Creates the scratch mask of @cpu, and the masks of the cache of which it is the first CPU. */
 static s32 create_masks_of(u32 cpu)
 {
 	struct cpu_ctx *cctx = lookup_cpu(cpu);
@@ -375,7 +388,10 @@ static s32 create_masks_of(u32 cpu)
 	return err ?: create_mask(&cctx->llc_scalar_cpus);
 }
 
-/* As a scalar CPU, which all are at first; but no task goes to one that is offline. */
+/*
+ * Adds @cpu to the masks as a scalar CPU, which all CPUs are at first. A CPU that is offline is
+ * left out, so that no task goes there.
+ */
 static void join_masks(u32 cpu)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &cpu);

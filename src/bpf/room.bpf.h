@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Room for a task that comes and finds no idle CPU: which CPU is asked to choose anew.
+ * Preemption: which CPU is asked to choose anew when a task arrives and finds no idle CPU.
  *
- * A waker that is about to sleep makes room by itself. Otherwise the CPU where the task was is
- * asked first, since its caches know the task, and then that one of a few whose task is due last.
- * On an AVX core other work is asked to make room for AVX work whenever it was due, and AVX work
- * for other work as late as it would be taken there. Who is first is decided by fairness.bpf.h, as
- * ever.
+ * A waker that is about to sleep makes room by itself. Otherwise the CPU where the task ran last is
+ * asked first, because its caches hold the task's data, and then the CPU, of a few, whose task is
+ * due last. On an AVX core other work has to make room for AVX work whenever it was due, and AVX
+ * work for other work as late as the AVX core would take that. fairness.bpf.h decides which task
+ * is due first.
  */
 #ifndef AVXSPEC_ROOM_BPF_H
 #define AVXSPEC_ROOM_BPF_H
@@ -16,15 +16,15 @@
 #include "state.bpf.h"
 #include "waiting.bpf.h"
 
-/* Whether @p has waited for an event. Of batches the kernel says that they have time. */
+/* Returns true if @p has waited for an event and may preempt, as SCHED_BATCH and _IDLE may not. */
 static __always_inline bool wakes_up(const struct task_struct *p, u64 enq_flags)
 {
 	return enq_flags & SCX_ENQ_WAKEUP && p->policy != SCHED_BATCH && p->policy != SCHED_IDLE;
 }
 
 /*
- * Whether @p, which is no AVX task, ran on this AVX core and has to leave it. Most often AVX work
- * came in the middle of its turn, which it takes along.
+ * Returns true if @p, which is no AVX task, ran on this AVX core and has to leave it. Most often
+ * AVX work arrived in the middle of its turn, and @p takes the rest of the turn along.
  */
 static __always_inline bool leaves_avx_core(struct task_struct *p)
 {
@@ -34,9 +34,9 @@ static __always_inline bool leaves_avx_core(struct task_struct *p)
 }
 
 /*
- * Whether what runs here may be believed that it is about to sleep. An interrupt says so of
- * whatever it interrupts, which most often did not begin because it woke up, or has run for longer
- * than to the first tick.
+ * Returns true if the task that runs here can be believed to be about to sleep. An interrupt
+ * handler that wakes up a task claims that of the task that it interrupts. Most often that one did
+ * not begin because it woke up, or has run past a tick since.
  */
 static bool is_about_to_sleep(const struct cpu_ctx *cctx)
 {
@@ -47,8 +47,9 @@ static bool is_about_to_sleep(const struct cpu_ctx *cctx)
 }
 
 /*
- * Whether @p, which finds no idle CPU, may wait here for its waker to sleep, since nobody else
- * waits. If that goes on after all, it makes room with the next tick. Global, for the verifier.
+ * Returns true if @p, which finds no idle CPU, may wait here until its waker sleeps, because no
+ * other task waits. A waker that goes on after all makes room at the next tick. Global, so that the
+ * verifier checks it once.
  */
 __noinline bool may_follow_waker(struct task_struct *p __arg_trusted)
 {
@@ -64,12 +65,12 @@ __noinline bool may_follow_waker(struct task_struct *p __arg_trusted)
 	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
 }
 
-/* How many CPUs are looked at beside the one where the task was. */
+/* How many CPUs are looked at besides the one where the task ran last. */
 #define MAX_LOOKS_FOR_ROOM 6
 
 /*
- * How long other work has to be due to take this CPU: an AVX core with AVX work, unless that has
- * more than its share; and any other at once.
+ * For how long other work has to have been due to preempt what runs on this CPU. It is 0 unless
+ * that is AVX work on an AVX core and AVX work has no more than its share.
  */
 static __always_inline u64 penalty_on(const struct cpu_ctx *cctx)
 {
@@ -79,23 +80,23 @@ static __always_inline u64 penalty_on(const struct cpu_ctx *cctx)
 	return policy ? policy->scalar_penalty_ns : 0;
 }
 
-/* A task that comes, and who has most reason to make room for it of those looked at. */
+/* A task that arrives, and the best CPU for it of those looked at. */
 struct avx_search {
 	u64 now;
 	u64 due_at;
 	u64 weight;
 	bool is_avx;
-	s32 cpu; /* where that one runs, or negative */
+	s32 cpu; /* whose task is due last, or negative */
 	u64 due_again;
 };
 
-/* Whether what runs on a CPU is to make room, and when it is due again. */
+/* Returns true if the task on a CPU has to make room, and when that task is due again. */
 static __always_inline bool has_room(const struct cpu_ctx *cctx, const struct avx_search *it,
 				     u64 *due)
 {
 	u64 due_at = it->due_at;
 
-	/* It is about to choose anyway. */
+	/* A CPU that was asked is about to choose anyway. */
 	if (!cctx || cctx->asked || (it->is_avx && cctx->role != ROLE_AVX))
 		return false;
 	if (it->is_avx && !cctx->runs_avx && !sizing.has_more) {
@@ -110,7 +111,7 @@ static __always_inline bool has_room(const struct cpu_ctx *cctx, const struct av
 	return true;
 }
 
-/* Global, so that the verifier goes through it once and not for each CPU that is looked at. */
+/* Global, so that the verifier checks it once and not for each CPU that is looked at. */
 __noinline int look_for_room_on(struct avx_search *it __arg_nonnull, s32 cpu)
 {
 	u64 due;
@@ -150,8 +151,9 @@ static __always_inline const struct cpumask *cpus_to_ask(struct task_struct *p, 
 }
 
 /*
- * For @p, which is due at @due_at and may move; but not on @spared, which has just decided who is
- * next there. Other work than AVX has no room where it was. Global, for the verifier.
+ * Preempts a task for @p, which is due at @due_at and may move, but never on @spared, because that
+ * CPU has just chosen its next task. The caller has tried the CPU where @p ran last, unless @p is
+ * an AVX task. Global, so that the verifier checks it once.
  */
 __noinline int make_room_for(struct task_struct *p __arg_trusted, u64 now, u64 due_at, bool is_avx,
 			     s32 spared)
@@ -183,7 +185,7 @@ __noinline int make_room_for(struct task_struct *p __arg_trusted, u64 now, u64 d
 	return 0;
 }
 
-/* Whether nobody who waits for @cpu is due before. */
+/* Returns true if no task that waits for @cpu is due before @due_at. */
 static __always_inline bool is_first_for(s32 cpu, const struct cpu_ctx *cctx, u64 now, u64 due_at)
 {
 	s64 due = due_at - now;
@@ -192,17 +194,17 @@ static __always_inline bool is_first_for(s32 cpu, const struct cpu_ctx *cctx, u6
 	       due <= head_due_in(private_queue(cpu), cpu, now);
 }
 
-/* Whether there is room for a task where it was. */
+/* What room_where_it_was() found out about the CPU where a task ran last. */
 enum avx_room {
 	NO_ROOM,
-	ROOM_ASKED_FOR, /* that CPU is to choose anew, who may be somebody else, */
-	ROOM_AT_ONCE,	/* ... or need not, because it can only be this task */
+	ROOM_ASKED_FOR, /* the CPU was kicked, and may choose another task than this one */
+	ROOM_AT_ONCE,	/* the CPU could only choose this task, and is not asked */
 };
 
 /*
- * For @p, which wakes up, is no AVX task, and may move or not. At once it has room only where
- * there is no AVX work, since what ops.dispatch() finds out of that would be missed. Global, for
- * the verifier.
+ * Looks for room for @p, which wakes up and is no AVX task, on the CPU where it ran last. It never
+ * returns ROOM_AT_ONCE where there is AVX work, because ops.dispatch(), which accounts for AVX work
+ * that leaves, would not be called. Global, so that the verifier checks it once.
  */
 __noinline u32 room_where_it_was(struct task_struct *p __arg_trusted, bool may_move, u64 now,
 				 u64 due_at)
@@ -227,7 +229,7 @@ __noinline u32 room_where_it_was(struct task_struct *p __arg_trusted, bool may_m
 	return ROOM_AT_ONCE;
 }
 
-/* Whether what runs on @cpu would be due before all who wait there if it had to queue now. */
+/* Returns true if the task on @cpu would be due before all that wait there if it queued now. */
 static bool goes_on_first(s32 cpu, const struct cpu_ctx *cctx)
 {
 	const struct queue_ctx *shared = lookup_queue(shared_queue(cctx->llc));
@@ -240,7 +242,7 @@ static bool goes_on_first(s32 cpu, const struct cpu_ctx *cctx)
 	return is_first_of(shared, again) && is_first_of(private, again);
 }
 
-/* What runs on this CPU has just begun, after it waited as @tag tells, or not at all. */
+/* A task begins to run on this CPU. @tag says in which queue it waited; 0 if in none. */
 static __always_inline void begins_to_run(struct cpu_ctx *cctx, u64 tag, u64 due_at, u64 now)
 {
 	cctx->asked = false;
@@ -250,8 +252,8 @@ static __always_inline void begins_to_run(struct cpu_ctx *cctx, u64 tag, u64 due
 }
 
 /*
- * Whether what runs on @cpu makes room by now for the first task of a queue. One that has not
- * just woken up leaves each what is granted at a time.
+ * Returns true if the task on @cpu has to make room by now for the first task of a queue. A first
+ * task that did not wake up before it queued lets each task finish its request.
  */
 __noinline bool is_wanted_by_first_of(u64 id, s32 cpu)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What threads say of themselves: one map for the scheduler, whose agent pins it, and for what
- * measures beside it, which takes that one.
+ * What threads say of themselves. There is one map: the agent of the scheduler pins it, and the
+ * programs that measure beside the scheduler use that one.
  */
 #ifndef AVXSPEC_SAID_BPF_H
 #define AVXSPEC_SAID_BPF_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What tasks had in their registers when they were switched out, or how low the clock was
- * until then, where the kernel tells nothing of what they do in between.
+ * Looks at what tasks had in their registers when they were switched out, or how low the
+ * clock was until then, where the kernel tells nothing of what they do in between.
  *
- * With the registers the kernel saves which of them were in use. Upper halves of
- * zmm0-15 are if a wide instruction wrote them and vzeroupper did not follow. So this
- * says less than a fault: of a phase that is short, or ends before the task is
- * switched out, nothing is seen, and who leaves its registers as they are seems to go
- * on. Nothing is seen either of who is never switched out; so there is no end of a
- * phase but by what is seen. What low clocks say is in counters.bpf.h.
+ * With the registers the kernel saves which of them were in use. The upper halves of
+ * zmm0-15 are in use if a wide instruction wrote them and vzeroupper did not follow. So
+ * this says less than a fault. A phase that is short, or that ends before the task is
+ * switched out, is not seen. A task that leaves its registers as they are seems to go on.
+ * Nothing is seen of a task that is never switched out, so a phase ends only by what is
+ * seen. counters.bpf.h has what low clocks say.
  */
 #ifndef AVXSPEC_SAVED_BPF_H
 #define AVXSPEC_SAVED_BPF_H
@@ -16,7 +16,7 @@
 #include "state.bpf.h"
 #include "visibility.bpf.h"
 
-/* Up to Linux 6.15 the registers' place is in the thread, then behind the task. */
+/* Up to Linux 6.15 the registers are in the thread, and later they are behind the task. */
 struct thread_struct___with_fpu {
 	struct fpu fpu;
 } __attribute__((preserve_access_index));
@@ -36,7 +36,7 @@ static u64 saved_behind(const struct task_struct *p)
 	return bpf_probe_read_kernel(&saved, sizeof(saved), (void *)state) ? 0 : saved;
 }
 
-/* Whether @p, which does not run, left something in the upper halves of zmm0-15. */
+/* Returns true if @p, which does not run, left something in the upper halves of zmm0-15. */
 static bool left_wide_vectors(const struct task_struct *p)
 {
 	const struct task_struct___with_fpu *task = (const void *)p;
@@ -57,7 +57,7 @@ static enum avx_evidence evidence_of_the_past(struct task_struct *p)
 	return tctx ? tctx->evidence : EVIDENCE_OPEN;
 }
 
-/* Global, for the verifier. */
+/* Global, so that the verifier goes through it once. */
 __noinline int saw_saved(struct task_struct *p __arg_trusted, bool is_wide)
 {
 	struct task_ctx *tctx = lookup_task(p);
@@ -73,7 +73,7 @@ __noinline int saw_saved(struct task_struct *p __arg_trusted, bool is_wide)
 	return 0;
 }
 
-/* @p is about to run again, or to be queued for it. In line, for each switch asks. */
+/* @p is about to run again, or to be queued for that. Inline, because each switch asks. */
 static __always_inline void learn_from_the_past(struct task_struct *p)
 {
 	enum avx_evidence evidence = evidence_of_the_past(p);
@@ -81,7 +81,10 @@ static __always_inline void learn_from_the_past(struct task_struct *p)
 
 	if (evidence == EVIDENCE_OPEN)
 		return;
-	/* Without AVX cores it makes no difference, and who slept for longer stays an AVX task. */
+	/*
+	 * Without AVX cores the end of a phase makes no difference, and a task that slept
+	 * for longer than they were kept stays an AVX task.
+	 */
 	if (is_wide || nr_avx_cpus)
 		saw_saved(p, is_wide);
 }

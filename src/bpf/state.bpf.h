@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the callbacks remember: of each task, process, CPU and queue.
+ * What the callbacks remember about each task, process, CPU and queue.
  *
- * Locking. The context of a task is written in its own context, or with the lock of its run queue
- * held. The clocks, and before when nobody is due, are written by all CPUs of a cache without a
- * lock: a lost step is made up by the next one. What is known of a process only ever becomes more
- * until it executes another program. The context of a CPU is written by that CPU, but for its
- * role, the numbers of AVX cores, whom it is kept for, whether it was asked to make room, and who
- * is coming: that is written by the CPU that claimed it while it was idle. And since when a task
- * runs is forgotten by whoever changes that task, with the lock of the run queue held.
+ * Locking. The context of a task is written by the task itself, or with the lock of its run queue
+ * held. The clocks, and the time before which no task of a queue is due, are written by all CPUs
+ * of a cache without a lock: the next step makes up for one that is lost. What is known of a
+ * process only grows until it executes another program. The context of a CPU is written by that
+ * CPU, with these exceptions: its role, the numbers of AVX cores, when confined tasks were noted
+ * there, whether it was asked to make room, and the task that is coming, which the CPU writes that
+ * claimed this one while it was idle. A CPU that changes a task which runs elsewhere forgets since
+ * when that one runs, with the lock of its run queue held.
  */
 #ifndef AVXSPEC_STATE_BPF_H
 #define AVXSPEC_STATE_BPF_H
@@ -24,14 +25,14 @@
 /* Set by the agent before loading. A change of CPUs restarts the scheduler, so
  * these hold while it runs. */
 const volatile u32 nr_online_cpus = 1;
-const volatile u32 nr_usable_cpus = 1; /* ... and not isolated */
+const volatile u32 nr_usable_cpus = 1; /* online and not isolated */
 const volatile u32 nr_cpu_ids = 1;
 const volatile u32 cpus_per_core = 1;
 const volatile u32 nr_llcs = 1;
 const volatile u32 first_llc = 0; /* its name */
 const volatile u32 nr_nodes = 1;
 const volatile u32 tier = AVX_TIER_OBSERVE;
-/* Whether CPUID is hidden as well. AMD's CPUs would leave that to the kernel after a crash. */
+/* CPUID is hidden as well. After a crash AMD's CPUs would leave it hidden to the next kernel. */
 const volatile bool hides_cpuid = false;
 
 /* Realtime and deadline tasks have the priorities below this. */
@@ -41,25 +42,25 @@ const volatile bool hides_cpuid = false;
 #define SCHED_BATCH 3
 #define SCHED_IDLE 5
 
-/* What is granted at a time where others wait. */
+/* Returns what a task is granted at a time where others wait. */
 static __always_inline u64 request_ns(void)
 {
 	return request_on(nr_online_cpus);
 }
 
-/* Whether there are AVX tasks, however they are found. */
+/* Returns true if tasks are divided into AVX tasks and others, whatever the method. */
 static bool classifies(void)
 {
 	return tier != AVX_TIER_OBSERVE;
 }
 
-/* Whether the kernel hides and tells. */
+/* Returns true if the kernel hides AVX-512 and tells of its first use. */
 static bool traps(void)
 {
 	return tier == AVX_TIER_TRAP;
 }
 
-/* Whether AVX work is noticed only when it was done, and its end as well. */
+/* Returns true if AVX work and its end are noticed only afterwards. */
 static bool learns_afterwards(void)
 {
 	return tier == AVX_TIER_XSTATE || tier == AVX_TIER_COUNTERS;
@@ -80,7 +81,7 @@ struct {
 	__type(value, struct task_ctx);
 } tasks SEC(".maps");
 
-/* Of the first thread of each process. */
+/* The storage of the first thread of each process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -89,16 +90,17 @@ struct {
 } processes SEC(".maps");
 
 /*
- * What there is of @p in @map, or something new. The kernel gives up if another program, of
- * ours or not, makes something for the same task in the same moment: then that is there.
+ * Returns the storage of @p in @map, and makes it if there is none. The kernel gives up if another
+ * program, of ours or not, makes some for the same task in the same moment: the second call finds
+ * that.
  */
 #define make_storage(map, p)                                             \
 	(bpf_task_storage_get(map, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) \
 		 ?: bpf_task_storage_get(map, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
 
 struct cpu_ctx {
-	/* The task that runs there, whether it began because it woke up, and whether it was asked
-	 * to make room and has not yet. */
+	/* The task that runs there, whether it began because it woke up, and whether the CPU was
+	 * asked to make room and has not chosen since. */
 	struct avx_runner runner;
 	bool woke_up;
 	bool asked;
@@ -107,59 +109,59 @@ struct cpu_ctx {
 	/* Where its cache's clock was when that task began, and what it had counted then. */
 	u64 clock;
 	u64 contended;
-	/* Of the task that runs there: since when, if that is known, for how long it
-	 * had run before, and whether it is an AVX task. */
+	/* Since when that task runs, or 0 if that is not known, for how long it had run before,
+	 * and whether it is an AVX task. */
 	u64 started_at;
 	u64 ran_before;
 	bool runs_avx;
-	/* It is none of these, and was found to use heavy vectors of 256 bits. */
+	/* That task is no AVX task, and was found to use heavy vectors of 256 bits. */
 	bool runs_avx2;
-	/* It is one of these that may use no AVX core. */
+	/* That task is an AVX task that may use no AVX core. */
 	bool avx_is_apart;
-	/* It is an AVX core, and that task is none of the AVX tasks, and may move. */
+	/* The CPU is an AVX core, and that task is no AVX task and may move. */
 	u32 is_misused;
-	/* Up to when the time of AVX tasks is in the statistics, or 0 if the one that is here
-	 * has not begun, and may leave before it does; and when one ran the last time. */
+	/* Up to when the time of AVX tasks is in the statistics, or 0 if the AVX task that is here
+	 * has not begun, and may leave before it does; and when an AVX task ran here last. */
 	u64 accounted;
 	u64 avx_until;
-	/* Who is to be queued elsewhere, from ops.dispatch() to ops.enqueue(), whether
-	 * it is an AVX task, and on which CPU if one idles for it; in between, where to look
-	 * for one first. */
+	/* The task that is to be queued elsewhere, from ops.dispatch() to ops.enqueue(), whether
+	 * it is an AVX task, and the idle CPU that was claimed for it. At other times sent_to is
+	 * the CPU that is tried first. */
 	u64 sent_away;
 	bool sends_avx;
 	s32 sent_to;
-	/* Who went on beside a busy sibling when its turn ended the last time. */
+	/* The task that went on beside a busy sibling when its last turn ended. */
 	u64 shares;
-	/* How often what runs here was asked again to leave. */
+	/* How often the task that runs here was asked again to leave. */
 	u32 retries;
-	/* Who is to be queued elsewhere since this CPU is released, if it may move. */
+	/* The task that is to be queued elsewhere because this CPU is released, if it may move. */
 	u64 released;
-	/* Who was sent here from elsewhere, and whether as an AVX task. */
+	/* The task that was sent here from another CPU, and whether it is an AVX task. */
 	u64 coming;
 	bool avx_is_coming;
 	u32 role; /* enum avx_role */
-	/* Its cache, those whose queues a switch and a tick looked at last besides, and those
-	 * whose queues it is about to take from. One for both would meet the same cache with
-	 * each switch, where as many ticks come between two as bring it there. */
+	/* Its cache, the other caches whose queues a switch and a tick looked at last, and those
+	 * from whose queues it is about to take. Switches and ticks go round separately: with one
+	 * round for both a switch might meet the same cache each time. */
 	u32 llc;
 	u32 other_llc;
 	u32 ticks_other_llc;
 	u32 shared_llc;
 	u32 avx_llc;
-	/* How many AVX cores there are, of the core, cache or node of which this
-	 * is the first CPU. */
+	/* How many AVX cores the core, the cache and the node have of which this is the first
+	 * CPU. */
 	u32 core_avx;
 	u32 llc_avx;
 	u32 node_avx;
-	/* Of the core of which this is the first CPU, when it was noted the last time that AVX
-	 * tasks which are confined are there, and that it is their first AVX core. */
+	/* When it was noted last, of the core of which this is the first CPU, that confined AVX
+	 * tasks are there, and that it is the first AVX core that they may use. */
 	u64 confined_at;
 	u64 kept_at;
-	/* When AVX work began the last time in the node of which this is the first CPU. */
+	/* When AVX work last began in the node of which this is the first CPU. */
 	u64 node_used_at;
-	/* How many looks at what it does are beside AVX work yet. */
+	/* How many more looks at what it does count as beside AVX work. */
 	u32 looks_beside;
-	/* The CPUs of the cache of which this is the first one, and those of either role. */
+	/* All CPUs, AVX cores and scalar CPUs of the cache of which this is the first CPU. */
 	struct bpf_cpumask __kptr *llc_cpus;
 	struct bpf_cpumask __kptr *llc_avx_cpus;
 	struct bpf_cpumask __kptr *llc_scalar_cpus;
@@ -197,8 +199,8 @@ struct {
 	} while (0)
 
 /*
- * Whether so many tasks of a queue have been looked at. Global, since the verifier would go through
- * a loop as often as it sees counted.
+ * Returns true if @limit tasks of a queue have been looked at. Global, because the verifier would
+ * go through a loop as often as it sees it counted.
  */
 __noinline bool is_enough(u32 *looks __arg_nonnull, u32 limit)
 {
@@ -230,7 +232,7 @@ static struct cpu_ctx *lookup_cpu(s32 cpu)
 }
 
 /*
- * For how long @p, which runs on this CPU, has run up to now. The kernel's own number is
+ * Returns for how long @p, which runs on this CPU, has run up to now. The kernel's own number is
  * that of the last tick or switch.
  */
 static u64 ran_up_to(const struct task_struct *p, const struct cpu_ctx *cctx, u64 now)
@@ -240,7 +242,7 @@ static u64 ran_up_to(const struct task_struct *p, const struct cpu_ctx *cctx, u6
 	return cctx->ran_before + now - cctx->started_at;
 }
 
-bool had_avx_work; /* ever: until then nobody waits for AVX cores */
+bool had_avx_work; /* ever: before, no task waits for AVX cores */
 u32 nr_misused;	   /* AVX cores that run other work */
 
 static void set_misused(struct cpu_ctx *cctx, bool is_misused)
@@ -253,13 +255,13 @@ static void set_misused(struct cpu_ctx *cctx, bool is_misused)
 }
 
 /*
- * As the policy had it at the last look, for no migration has time to look them up: the
- * first is for statistics alone, the others take effect that much later.
+ * Knobs as the policy had them at the last look, because a migration has no time to look them up.
+ * The first is for statistics alone; a change of the others takes effect at the next look.
  */
 u64 licence_hold_ns;
 u64 avx_slice_ns = AVX_SLICE_MAX_NS;
 u64 lend_idle_cores;
-/* Whether somebody may need an AVX core while there are none. */
+/* There are no AVX cores, and a task may need one. */
 bool wants_avx_cores;
 
 /* This CPU runs AVX work up to now, or from now on. */
@@ -297,15 +299,15 @@ static void set_runs_avx(struct cpu_ctx *cctx, bool runs_avx, u64 now)
 		set_misused(cctx, false);
 }
 
-/* This moment in the life of @p, up to which the kernel has just accounted for it. */
+/* Returns the present moment in the life of @p, for which the kernel has just accounted. */
 static __always_inline struct avx_moment accounted_moment_of(const struct task_struct *p)
 {
 	return (struct avx_moment){ .ran = p->se.sum_exec_runtime, .now = scx_bpf_now() };
 }
 
 /*
- * The same at a tick of @p, which runs here. What interrupts took of the CPU is not in the
- * kernel's account, and so not in what was worked out since.
+ * Returns the present moment at a tick of @p, which runs here. The kernel's account leaves out what
+ * interrupts took of the CPU, so the time at which @p began is corrected by it.
  */
 static struct avx_moment moment_of_tick(const struct task_struct *p, struct cpu_ctx *cctx)
 {
@@ -324,15 +326,15 @@ static bool is_avx_cpu(s32 cpu)
 }
 
 /*
- * Global functions, here and in other files, are gone through once by the kernel's
- * verifier, and not for each way that leads to them or out of them. That is worth it
- * where something is looked up of a task: to find out what a pointer is good for the
- * verifier searches all the names that the kernel's types have.
+ * The kernel's verifier checks a global function once, here and in other files, and not for each
+ * path that leads to it or out of it. That pays where a task's pointers are followed, because the
+ * verifier searches the names of all of the kernel's types to find out what such a pointer is.
  */
 
 /*
- * Each callback keeps the task that runs from migrating, for which is_migration_disabled()
- * allows. In a callback within another one it does not, but was asked before.
+ * Returns true if @p may not leave its CPU for now. A callback itself keeps the running task from
+ * migrating, and is_migration_disabled() allows for that. A callback within another one is not
+ * allowed for, so the outer one asks before.
  */
 static __always_inline bool is_kept_here(const struct task_struct *p)
 {
@@ -344,38 +346,34 @@ static __always_inline bool is_kept_here(const struct task_struct *p)
 	return !cctx || cctx->released != (u64)p;
 }
 
-/* By its mask, and not for a moment only. */
+/* Returns true if the mask of @p has one CPU; unlike migration that is disabled, that lasts. */
 static __always_inline bool is_pinned(const struct task_struct *p)
 {
 	return p->nr_cpus_allowed == 1;
 }
 
-/*
- * Of the mask of @p. Global, since masks are rarely looked at, and each time that it gets to
- * where a task's pointer is followed the verifier of 6.12 goes through the names of all of the
- * kernel's types.
- */
+/* Returns the first CPU in the mask of @p. Global, because masks are rarely looked at. */
 __noinline s32 first_allowed(struct task_struct *p __arg_trusted)
 {
 	return bpf_cpumask_first(p->cpus_ptr);
 }
 
-/* An idle CPU that the mask of @p has, which is idle no longer, or a negative number. */
+/* Claims an idle CPU in the mask of @p, and returns it, or a negative number if there is none. */
 __noinline s32 pick_idle_allowed(struct task_struct *p __arg_trusted)
 {
 	return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 }
 
-/* Whether the mask of @p has @cpu. */
+/* Returns true if the mask of @p has @cpu. */
 __noinline bool mask_has(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
 /*
- * The CPU that @p is confined to, or a negative number if it may move. Asked
- * anew for each enqueue: an answer kept from ops.set_cpumask() would be stale,
- * since that can run before the task's mask has changed.
+ * Returns the CPU that @p is confined to, or a negative number if it may move. Each enqueue asks
+ * anew: an answer kept from ops.set_cpumask() would be stale, because that can run before the
+ * task's mask has changed.
  */
 static __always_inline s32 only_cpu_of(struct task_struct *p)
 {
@@ -391,7 +389,7 @@ static __always_inline bool may_use_any_cpu(const struct task_struct *p)
 	return p->nr_cpus_allowed >= nr_cpu_ids;
 }
 
-/* It may use one core at most, of several: there cannot be both AVX cores and others. */
+/* Returns true if @p may use one core alone, which cannot be both an AVX core and another. */
 static bool has_no_choice(struct task_struct *p)
 {
 	const struct avx_topology *place;
@@ -406,22 +404,23 @@ static bool has_no_choice(struct task_struct *p)
 	return place && place->sibling != first && mask_has(p, place->sibling);
 }
 
-/* It may use a part of the machine, which is more than that. */
+/* Returns true if @p may use a part of the machine, which is more than one core. */
 static bool is_confined(struct task_struct *p)
 {
 	return p->nr_cpus_allowed < nr_usable_cpus && !has_no_choice(p);
 }
 
 /*
- * Whether the mask of @p has @cpu: most often it has them all, which is known at once. Not
- * to be asked of other CPUs if @p is kept from migrating: the number is not of that mask.
+ * Returns true if @p may run on @cpu: most tasks may use all CPUs, which is known at once. Callers
+ * do not ask about other CPUs while @p is kept from migrating, because nr_cpus_allowed is not of
+ * the mask that it has then.
  */
 static __always_inline bool is_allowed_on(struct task_struct *p, s32 cpu)
 {
 	return may_use_any_cpu(p) || mask_has(p, cpu);
 }
 
-/* One of several caches. */
+/* Returns the cache of @p where there are several. */
 __noinline u32 find_llc_of(struct task_struct *p __arg_trusted)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -433,13 +432,13 @@ __noinline u32 find_llc_of(struct task_struct *p __arg_trusted)
 	return cctx ? cctx->llc : 0;
 }
 
-/* The cache near which @p is, or may be. In line, for each switch asks, and most often in vain. */
+/* Returns the cache where @p is, or may be. In line, because each switch asks. */
 static __always_inline u32 llc_of(struct task_struct *p)
 {
 	return nr_llcs > 1 ? find_llc_of(p) : first_llc;
 }
 
-/* The next one in the ring of all caches. */
+/* Returns the next cache in the ring of all caches. */
 static u32 llc_after(u32 llc)
 {
 	const struct avx_topology *place = bpf_map_lookup_elem(&topology, &llc);
@@ -447,7 +446,7 @@ static u32 llc_after(u32 llc)
 	return place ? place->next_llc : llc;
 }
 
-/* All the others in turn: the one after @last, which it becomes. */
+/* Advances @last to the next cache that is not this CPU's own, and returns it. */
 static u32 look_at_next_llc(const struct cpu_ctx *cctx, u32 *last)
 {
 	u32 llc = llc_after(*last);

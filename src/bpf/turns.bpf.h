@@ -10,13 +10,13 @@
 #include "decide/queues.bpf.h"
 #include "state.bpf.h"
 
-/* What all weigh that wait for the CPUs of a shared queue, or run there. */
+/* Returns the weight of all tasks that wait for the CPUs of a shared queue, or run there. */
 static __always_inline u64 weight_at(const struct queue_ctx *clock)
 {
 	return clock->weight_waiting + clock->weight_running;
 }
 
-/* Who competes for the CPUs of a queue; by weight only if it is shared. */
+/* Returns what competes for the CPUs of a queue. The weight is that of a shared queue. */
 static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
 {
 	return (struct avx_load){
@@ -26,9 +26,9 @@ static __always_inline struct avx_load load_of(const struct queue_ctx *queue)
 }
 
 /*
- * Let @clock go on to @now, as it has to before anything changes of which its pace depends. It
- * stands while nobody waits, for nobody takes anything from anyone then. Each interval is added
- * by the one CPU that claims it.
+ * Advances @clock to @now, as is necessary before anything changes on which its pace depends. The
+ * clock stands while no task waits, because no task takes anything from another then. Each
+ * interval is added by the one CPU that claims it.
  */
 static void advance(struct queue_ctx *clock, u64 now)
 {
@@ -46,7 +46,7 @@ static __always_inline void begins_to_wait(struct task_ctx *tctx, struct queue_c
 					   u64 weight, u64 now)
 {
 	tctx->weight_queued = weight;
-	/* First, or who comes in between adds the time in which nobody waited. */
+	/* Before the weight, or a CPU in between would add the time in which no task waited. */
 	if (!clock->weight_waiting)
 		clock->clock_at = now;
 	__sync_fetch_and_add(&clock->weight_waiting, weight);
@@ -59,7 +59,7 @@ static __always_inline void stops_waiting(struct queue_ctx *clock, u64 weight, u
 	__sync_fetch_and_sub(&clock->weight_waiting, weight);
 }
 
-/* A CPU, this one or one that it has locked, runs a task of @weight, or none of ours: 0. */
+/* A CPU, which is this one or locked by it, runs a task of @weight, or with 0 none of ours. */
 static __always_inline void count_running(struct cpu_ctx *cctx, u64 weight, u64 now)
 {
 	u64 before = cctx->runner.weight;
@@ -79,7 +79,10 @@ static __always_inline void count_running(struct cpu_ctx *cctx, u64 weight, u64 
 	cctx->runner.weight = weight;
 }
 
-/* A task begins to run here: kept with the CPU, for each switch looks up that one. */
+/*
+ * A task begins to run here. Its cache's clock is noted with the CPU and not with the task, because
+ * a switch looks up the CPU anyway.
+ */
 static __always_inline void note_clock(struct cpu_ctx *cctx, u64 now)
 {
 	struct queue_ctx *clock = lookup_queue(shared_queue(cctx->llc));
@@ -91,7 +94,7 @@ static __always_inline void note_clock(struct cpu_ctx *cctx, u64 now)
 	cctx->contended = clock->contended_ns;
 }
 
-/* The task sleeps no longer when its clock is at @clock. */
+/* The task woke up when its clock was at @clock. */
 static __always_inline void end_sleep(struct task_ctx *tctx, u64 clock)
 {
 	if (tctx->slept_at)
@@ -100,8 +103,8 @@ static __always_inline void end_sleep(struct task_ctx *tctx, u64 clock)
 }
 
 /*
- * What others waited for before the task began to run here it took from nobody. Until then it may
- * have slept.
+ * A task that ran here does not pay for what others waited for before it began, and if it slept
+ * before, it slept until then.
  */
 static __always_inline void skip_to_begin(struct task_ctx *tctx, const struct cpu_ctx *cctx)
 {
@@ -114,8 +117,8 @@ static __always_inline void skip_to_begin(struct task_ctx *tctx, const struct cp
 }
 
 /*
- * Charge @p for what it ran since it last paid, but for no more than somebody waited meanwhile:
- * the rest it took from nobody.
+ * Charges @p for what it ran since it last paid, but for no longer than other tasks waited
+ * meanwhile, because it took the rest from no task.
  */
 static void settle(const struct task_struct *p, struct task_ctx *tctx, struct queue_ctx *clock,
 		   u64 now)
@@ -134,7 +137,10 @@ static void settle(const struct task_struct *p, struct task_ctx *tctx, struct qu
 	tctx->vtime = vtime_bound(tctx->vtime, clock->clock, p->scx.weight, request_ns());
 }
 
-/* @p, which ran here, goes to sleep and pays, for others may wait in vain while it sleeps. */
+/*
+ * @p, which ran here, goes to sleep. It pays now, because when it wakes up it could not be known
+ * whether other tasks waited while it ran or while it slept.
+ */
 static void settle_to_sleep(struct task_struct *p, const struct cpu_ctx *cctx, u64 now)
 {
 	struct task_ctx *tctx = lookup_task(p);
@@ -147,7 +153,7 @@ static void settle_to_sleep(struct task_struct *p, const struct cpu_ctx *cctx, u
 	tctx->slept_at = clock->clock;
 }
 
-/* What @p is given back it need not have paid, and all are owed the less for it. */
+/* Gives @p back @ns of what it paid. All tasks of its clock are owed less for that. */
 static void grant(const struct task_struct *p, struct task_ctx *tctx, u64 ns)
 {
 	struct queue_ctx *clock = lookup_queue(tctx->clock);
@@ -157,7 +163,7 @@ static void grant(const struct task_struct *p, struct task_ctx *tctx, u64 ns)
 		__sync_fetch_and_sub(&clock->clock, vtime_gained(ns, 1, weight_at(clock)));
 }
 
-/* Measure the task, which has paid, by the clock @id from here on. */
+/* Measures the task, which has paid, by the clock @id from now on. */
 static void move_to_clock(struct task_ctx *tctx, u64 id, const struct queue_ctx *old,
 			  struct queue_ctx *clock, u64 now)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What tasks see of AVX-512, and what is seen of them: hiding, samples of what
- * they use, and the programs that hear of faults, system calls, fork and exec.
- * What follows from it is decided by class.bpf.h and remigrate.bpf.h.
+ * This file hides AVX-512 from tasks, samples what they use of it, and hears of their
+ * faults, system calls, fork and exec. class.bpf.h and remigrate.bpf.h decide what
+ * follows from that.
  */
 #ifndef AVXSPEC_VISIBILITY_BPF_H
 #define AVXSPEC_VISIBILITY_BPF_H
@@ -14,15 +14,15 @@
 #include "roles.bpf.h"
 #include "state.bpf.h"
 
-/* What the kernel patch offers; of no kernel without it. */
+/* The kernel patch adds these functions. A kernel without it has none of them. */
 extern u32 bpf_task_hide_xfeatures(struct task_struct *p, u32 what) __ksym __weak;
 extern u64 bpf_current_xfeatures_in_use(void) __ksym __weak;
 extern void bpf_task_watch_syscalls(struct task_struct *p, bool on) __ksym __weak;
 
-/* What the C library sets up thread-local storage with: see quiet.bpf.h. */
+/* The C library sets up thread-local storage with this system call: see quiet.bpf.h. */
 #define SYS_ARCH_PRCTL 158
 #define ARCH_SET_FS 0x1002
-/* A program that does without is not kept waiting for longer. */
+/* AVX-512 stays hidden for no longer than this from a program that never makes that call. */
 #define QUIET_MAX_NS (100 * 1000 * 1000ULL)
 
 #define THREAD_OF_32_BITS (1UL << 29) /* TIF_ADDR32 */
@@ -38,8 +38,8 @@ u32 hiding; /* enum avx_hiding, for the agent */
 #define LEFT_ALONE_MAX 256
 
 /*
- * Programs that say that they get less done with AVX cores, as a trial found; and how often the
- * agent has written that.
+ * Programs that say that they get less done with AVX cores, as a trial found. The agent writes
+ * them, and counts in left_alone_changes how often it did.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -50,13 +50,19 @@ struct {
 
 u64 left_alone_changes;
 
-/* What is said of programs changes with the policy, and with what trials find. */
+/*
+ * Returns a number for what is in force for programs. It changes with the policy, and with what
+ * trials find.
+ */
 static u64 in_force_for_programs(const struct avx_policy *policy)
 {
 	return generation_of(policy) + (left_alone_changes << 32);
 }
 
-/* Whether the operator, or the process itself, wants it to be left alone. */
+/*
+ * Looks up whether the operator, or the process itself, wants it to be left alone, unless what is
+ * known of that is up to date.
+ */
 static void look_for_name(struct task_struct *p, struct avx_process *process,
 			  const struct avx_policy *policy)
 {
@@ -86,8 +92,9 @@ static void show(struct task_struct *p, struct task_ctx *tctx)
 }
 
 /*
- * What is hidden between phases: CPUID with it, where the CPU can, so that whoever looks
- * for AVX-512 then finds it. That one library did so says nothing of the next one.
+ * Returns what is hidden between phases. CPUID is hidden too where the CPU can do that, so
+ * that a library that looks for AVX-512 then finds it. If one library has looked, that says
+ * nothing about the next one.
  */
 static u32 hidden_between_phases(const struct avx_policy *policy)
 {
@@ -97,9 +104,9 @@ static u32 hidden_between_phases(const struct avx_policy *policy)
 }
 
 /*
- * A kernel that was built to hide finds out at boot whether it may, on such a CPU. It
- * tells by what it answers for a task that is ours and goes to user mode, like @p, which
- * runs here. Nothing is to be hidden from it.
+ * Finds out whether the kernel hides. One that was built to do so finds out at boot whether
+ * it may on this CPU. It tells by its answer for a task of this scheduler that goes to user
+ * mode, like @p, which runs here. Nothing may be hidden from @p when this is called.
  */
 static void try_to_hide(struct task_struct *p)
 {
@@ -109,7 +116,7 @@ static void try_to_hide(struct task_struct *p)
 	bpf_task_hide_xfeatures(p, 0);
 }
 
-/* This one, in the life of @p, which runs here. */
+/* Returns the present moment in the life of @p, which runs here. */
 static struct avx_moment moment_of(const struct task_struct *p, const struct cpu_ctx *cctx)
 {
 	u64 now = scx_bpf_now();
@@ -117,14 +124,17 @@ static struct avx_moment moment_of(const struct task_struct *p, const struct cpu
 	return (struct avx_moment){ .ran = ran_up_to(p, cctx, now), .now = now };
 }
 
-/* Whether this is told of each system call of @p. */
+/* Turns on or off that the kernel tells of each system call of @p. */
 static void watch_syscalls(struct task_struct *p, bool on)
 {
 	if (traps())
 		bpf_task_watch_syscalls(p, on);
 }
 
-/* @p begins or goes on to run on this CPU. Global, as what follows, to be verified once. */
+/*
+ * Hides AVX-512 from @p or shows it when @p begins or goes on to run on this CPU. Global, like
+ * some functions below, so that the verifier goes through it once.
+ */
 __noinline int hide_or_show(struct task_struct *p __arg_trusted,
 			    struct task_ctx *tctx __arg_nonnull,
 			    const struct avx_moment *at __arg_nonnull)
@@ -136,13 +146,13 @@ __noinline int hide_or_show(struct task_struct *p __arg_trusted,
 		show(p, tctx);
 		return 0;
 	}
-	/* What ends that comes with a fault. */
+	/* There is nothing to decide while AVX-512 is hidden: a fault ends that. */
 	if (tctx->hidden)
 		return 0;
 	process = lookup_process(p);
 	if (!process || !process->convicted)
 		return 0;
-	/* Of a process that others left alone another policy may think otherwise. */
+	/* A new policy may decide otherwise for a process that the old one left alone. */
 	policy = current_policy();
 	if (!policy)
 		return 0;
@@ -153,8 +163,8 @@ __noinline int hide_or_show(struct task_struct *p __arg_trusted,
 }
 
 /*
- * @p, which is confined, does AVX work: one that it may use is there, and stays. Inline, for the
- * reason that approach() gives.
+ * @p, which is confined, does AVX work: sees to it that there is an AVX core that @p may use, and
+ * that it stays one. Inline, for the reason that approach() gives.
  */
 static __always_inline void keep_an_avx_core(struct task_struct *p, u64 now)
 {
@@ -163,7 +173,7 @@ static __always_inline void keep_an_avx_core(struct task_struct *p, u64 now)
 	note_confined(p, now);
 }
 
-/* @p is about to need one. */
+/* @p is about to need an AVX core: sees to it that there is one. */
 static void find_an_avx_core(struct task_struct *p, const struct avx_policy *policy, u64 now)
 {
 	if (has_no_choice(p))
@@ -179,7 +189,7 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 			const struct avx_policy *policy, enum avx_cause cause,
 			const struct avx_moment *at)
 {
-	/* Each switch reads it, on all CPUs. */
+	/* Each switch on all CPUs reads this, so it is not written in vain. */
 	if (!had_avx_work)
 		had_avx_work = true;
 	book_beginning(tctx, cause, generation_of(policy), at->ran);
@@ -195,7 +205,7 @@ static void begin_phase(struct task_struct *p, struct task_ctx *tctx,
 static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct avx_policy *policy,
 		      enum avx_boundary boundary, const struct avx_moment *at)
 {
-	/* At first: a tick that finds wide vectors meanwhile begins another phase, and watches. */
+	/* First, because a tick that finds wide vectors meanwhile begins a phase, and watches. */
 	watch_syscalls(p, false);
 	if (!becomes_scalar(&tctx->habit))
 		return;
@@ -205,7 +215,7 @@ static void end_phase(struct task_struct *p, struct task_ctx *tctx, const struct
 	tell(p, EVENT_ENDED, boundary, since(tctx->phase.began, at->ran));
 }
 
-/* The end of a phase of @p, if this is one. */
+/* Ends the phase of @p if @boundary is its end. Returns true if it is. */
 static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_boundary boundary,
 		       const struct avx_moment *at)
 {
@@ -222,7 +232,7 @@ static bool ends_phase(struct task_struct *p, struct task_ctx *tctx, enum avx_bo
 	return true;
 }
 
-/* An AVX task goes on, or not as one if AVX cores are no longer for its program. */
+/* An AVX task goes on: ends its phase if AVX cores are no longer for its program. */
 __noinline int reconsider(struct task_struct *p __arg_trusted, struct task_ctx *tctx __arg_nonnull,
 			  const struct avx_moment *at __arg_nonnull)
 {
@@ -237,7 +247,10 @@ __noinline int reconsider(struct task_struct *p __arg_trusted, struct task_ctx *
 	return 0;
 }
 
-/* A task without an AVX core is seen with wide vectors again: it had them all the time. */
+/*
+ * A task that AVX cores are not for is seen with wide vectors again. It is taken to have used them
+ * all the time since it was last seen with them, which is @ran.
+ */
 static void account_alone(u64 ran)
 {
 	u64 lowered = at_most(ran, AVX_SLICE_MAX_NS);
@@ -248,7 +261,7 @@ static void account_alone(u64 ran)
 		stat_add(lowered_ns, lowered);
 }
 
-/* Whether @p, if it is running here, has something in the upper halves of zmm0-15. */
+/* Returns true if @p runs here and has something in the upper halves of zmm0-15. */
 static bool uses_wide_vectors(const struct task_struct *p)
 {
 	return traps() && p == bpf_get_current_task_btf() &&
@@ -282,8 +295,9 @@ __noinline int saw_wide_vectors(struct task_struct *p __arg_trusted,
 }
 
 /*
- * What can be read of the code at @ip without sleeping: one byte more than an instruction
- * can have, since that is two words, and the kernel copies what is left of a word slowly.
+ * Reads as much of the code at @ip as it can without sleeping, and returns how many bytes of
+ * an instruction are known. It reads one byte more than an instruction can have, because that
+ * makes two words, and the kernel copies a part of a word slowly.
  */
 static u32 read_code(u8 code[INSN_BYTES], u64 ip)
 {
@@ -306,15 +320,15 @@ struct fault_code {
 };
 
 /*
- * What a fault was about. Global, so that the kernel's verifier does not go through all
- * that follows for each kind of instruction.
+ * Returns what a fault was about. Global, so that the kernel's verifier does not go through
+ * all that follows for each kind of instruction.
  */
 __noinline int decode_fault(const struct fault_code *code __arg_nonnull, u32 readable, int trapnr)
 {
 	return verdict_of(trapnr, code->bytes, readable);
 }
 
-/* What code that was found under way says of a task. Global, for the same reason. */
+/* Learns about a task from code that it executes. Global, for the reason of decode_fault(). */
 __noinline int weigh_code(const struct fault_code *code __arg_nonnull, u32 readable,
 			  struct avx_habit *habit __arg_nonnull)
 {
@@ -324,7 +338,10 @@ __noinline int weigh_code(const struct fault_code *code __arg_nonnull, u32 reada
 	return 0;
 }
 
-/* The same of the fault at @ip: most often it is the same code as the last time. */
+/*
+ * Returns what the fault at @ip was about. Most often it is the same code as the last time, and
+ * need not be decoded.
+ */
 static int verdict_at(struct task_ctx *tctx, u64 ip, int trapnr)
 {
 	struct fault_code code = {};
@@ -333,14 +350,17 @@ static int verdict_at(struct task_ctx *tctx, u64 ip, int trapnr)
 
 	if (is_whole && code.words[0] == tctx->code[0] && code.words[1] == tctx->code[1])
 		return tctx->verdict;
-	/* All zeroes is an instruction that every CPU has: as no code it serves as well. */
+	/* All zeroes are an instruction that every CPU has, so they can stand for no code. */
 	tctx->code[0] = is_whole ? code.words[0] : 0;
 	tctx->code[1] = is_whole ? code.words[1] : 0;
 	tctx->verdict = decode_fault(&code, readable, trapnr);
 	return tctx->verdict;
 }
 
-/* The instruction at which the tick found @p, which runs here, unless it was in the kernel. */
+/*
+ * Learns from the instruction at which @p, which runs here, entered the kernel last. Threads of the
+ * kernel have none.
+ */
 static void learn_from_tick(struct task_struct *p, struct task_ctx *tctx)
 {
 	struct fault_code code = {};
@@ -350,7 +370,10 @@ static void learn_from_tick(struct task_struct *p, struct task_ctx *tctx)
 		weigh_code(&code, read_code(code.bytes, regs->ip), &tctx->habit);
 }
 
-/* From exec until the C library has started, which looks for what there is in the meantime. */
+/*
+ * Hides AVX-512 from exec until the C library has started, because that looks for what the CPU has
+ * in the meantime.
+ */
 static void begin_quiet(struct task_struct *p, struct task_ctx *tctx)
 {
 	tctx->quiet_until = p->se.sum_exec_runtime + QUIET_MAX_NS;
@@ -366,8 +389,8 @@ static void end_quiet(struct task_struct *p, struct task_ctx *tctx)
 }
 
 /*
- * A task used what is hidden from it. Nothing is hidden from it any more; if it
- * is to run elsewhere first, this returns true and the kernel sees to it.
+ * A task used what was hidden from it. Nothing is hidden from it any more. Returns 1 if
+ * it is to run elsewhere before it goes on: the kernel sees to that.
  */
 SEC("?fmod_ret/bpf_hidden_xfeature_used")
 int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
@@ -416,13 +439,13 @@ int BPF_PROG(avxspec_hidden_used, struct pt_regs *regs, u32 hidden, int trapnr)
 		return 0;
 	}
 	would_begin_avx(cctx);
-	/* Whether it has to wait for one is asked when it is to be scheduled. */
+	/* It is decided when @p is scheduled whether @p has to wait for an AVX core. */
 	tctx->book.sent_to_avx++;
 	tctx->came_from = bpf_get_smp_processor_id();
 	return 1;
 }
 
-/* A task that is watched, which AVX tasks are, finished a system call. */
+/* A task finished a system call, and is watched, as AVX tasks and starting programs are. */
 SEC("?fmod_ret/bpf_syscall_done")
 int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 {
@@ -446,14 +469,14 @@ int BPF_PROG(avxspec_syscall_done, struct pt_regs *regs)
 	if (cctx->role != ROLE_AVX)
 		return 0;
 	tctx->book.sent_to_scalar++;
-	/* Its caches are there, if nobody else is. */
+	/* Its data is in the caches of that CPU, so it goes there if that CPU idles. */
 	cctx->sent_to = tctx->came_from;
 	return 1;
 }
 
 /*
- * @p, which runs here, began another program: whatever was known of it and of @process was
- * true of the one before.
+ * @p, which runs here, began another program: forgets what was known of @p and of @process,
+ * because that was true of the program before.
  */
 static void begin_program(struct task_struct *p, struct task_ctx *tctx, struct avx_process *process,
 			  const struct avx_policy *policy)
@@ -470,7 +493,7 @@ static void begin_program(struct task_struct *p, struct task_ctx *tctx, struct a
 	tctx->program = p->self_exec_id;
 	tctx->habit = (struct avx_habit){};
 	tctx->phase = (struct avx_phase){};
-	/* The kernel has let go of both, but the task may have been switched since. */
+	/* The kernel has ended both, but the task may have been switched since. */
 	show(p, tctx);
 	watch_syscalls(p, false);
 	tctx->hinted = false;
@@ -495,9 +518,9 @@ int BPF_PROG(avxspec_exec, struct task_struct *p, pid_t old_pid, struct linux_bi
 }
 
 /*
- * Where a task may be preempted within a tracepoint, as in 7.3, it may be within avxspec_exec,
- * and then the kernel does not call that for whoever begins a program on the same CPU: @p,
- * which runs here, may be one of them.
+ * Finds out whether @p, which runs here, began a program that avxspec_exec has missed. Where a
+ * task may be preempted within a tracepoint, as in 7.3, it may be preempted within avxspec_exec.
+ * The kernel then does not call that for another task that begins a program on the same CPU.
  */
 static void find_program(struct task_struct *p, struct task_ctx *tctx)
 {
@@ -512,8 +535,9 @@ static void find_program(struct task_struct *p, struct task_ctx *tctx)
 }
 
 /*
- * What the kernel let go of when the task left for another class: AVX-512 is not hidden from
- * it, and its system calls are not watched, so that nothing would end a phase.
+ * @p enters the class, and may have been here before. When it left, the kernel ended hiding and
+ * watching: AVX-512 is not hidden from @p, and its system calls are not watched, so nothing
+ * would end a phase.
  */
 static void begin_anew(struct task_struct *p, struct task_ctx *tctx)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks in their queues: how they are counted, who of them is first, and how a CPU takes
- * one. What follows from it is decided by queues.bpf.h and fairness.bpf.h.
+ * Tasks in their queues: how they are counted, which of them is first, and how a CPU takes
+ * one. queues.bpf.h and fairness.bpf.h decide what follows from that.
  */
 #ifndef AVXSPEC_WAITING_BPF_H
 #define AVXSPEC_WAITING_BPF_H
@@ -15,8 +15,8 @@
 #include "visibility.bpf.h"
 
 /*
- * In how many queues of caches somebody waits, where there are several caches: most often in
- * none, and then nobody has to look at each of them.
+ * In how many queues of caches tasks wait, where there are several caches. Most often tasks wait in
+ * none, and then no CPU has to look at each of them.
  */
 struct in_use {
 	u32 nr;
@@ -41,7 +41,7 @@ static __always_inline void nobody_waits(u64 id)
 		__sync_fetch_and_sub(nr_in_use_like(id), 1);
 }
 
-/* The queue whose clock measures who waits in the queue @id. */
+/* Returns the queue whose clock measures the tasks that wait in the queue @id. */
 static __always_inline u64 clock_of(u64 id)
 {
 	const struct cpu_ctx *cctx;
@@ -53,10 +53,9 @@ static __always_inline u64 clock_of(u64 id)
 }
 
 /*
- * The task is counted when it is queued and taken off the count exactly once, when it
- * runs or when it goes away unserved; the tag says which of them it is. The private
- * queues' own CPU and one that changes a task's affinity can meet here, hence the
- * atomics.
+ * Counts a task that is queued, and returns the tag that says where. It is taken off the count
+ * exactly once, when it runs or when it goes away without having run. Atomic, because the CPU of a
+ * private queue and one that changes a task's affinity can meet here.
  */
 static u64 join_queue(u64 id, struct queue_ctx *queue, bool woke_up, u64 due_at)
 {
@@ -69,7 +68,7 @@ static u64 join_queue(u64 id, struct queue_ctx *queue, bool woke_up, u64 due_at)
 	return tag_of(id, woke_up);
 }
 
-/* As what @p was waiting: its tag, or 0. */
+/* Returns the tag of the queue where @p waited, or 0, and clears it. */
 static __always_inline u64 take_tag(struct task_struct *p)
 {
 	u64 tag = p->scx.dsq_vtime & TAG_MASK;
@@ -90,7 +89,7 @@ static __always_inline void take_off_count(u64 id, u64 weight, u64 now)
 	stops_waiting(clock, weight, now);
 }
 
-/* @p waits no longer, though nobody has served it, and its weight may be another one by now. */
+/* @p goes away without having run. Its weight may have changed since it was queued. */
 static bool leave_queue(struct task_struct *p, u64 now)
 {
 	u64 tag = take_tag(p);
@@ -101,7 +100,10 @@ static bool leave_queue(struct task_struct *p, u64 now)
 	return tag;
 }
 
-/* @p was taken from another cache, by whose clock it took nothing until now. Global, as below. */
+/*
+ * @p was taken from another cache, by whose clock it has taken nothing from others yet. Global,
+ * because it is rarely called.
+ */
 __noinline int begin_by_other_clock(struct task_struct *p __arg_trusted)
 {
 	struct task_ctx *tctx = lookup_task(p);
@@ -113,8 +115,8 @@ __noinline int begin_by_other_clock(struct task_struct *p __arg_trusted)
 }
 
 /*
- * @p is served here, with the weight with which it was queued: as what it was waiting, or 0. In
- * line, for each switch does it, and looks up nothing of the task.
+ * @p runs here, with the weight with which it was queued. Returns its tag, or 0 if it did not wait.
+ * In line, because each switch does it, and without a look at the task's context.
  */
 static __always_inline u64 leave_to_run(struct task_struct *p, const struct cpu_ctx *cctx, u64 now)
 {
@@ -128,13 +130,13 @@ static __always_inline u64 leave_to_run(struct task_struct *p, const struct cpu_
 	return tag;
 }
 
-/* AVX tasks may have shorter turns than others. */
+/* Returns the length of a turn. AVX tasks may have shorter turns than others. */
 static __always_inline u64 turn_of(bool is_avx, u64 slice)
 {
 	return is_avx ? at_most(slice, avx_slice_ns) : slice;
 }
 
-/* A task begins to run that has waited. */
+/* Counts how long a task waited that begins to run. */
 static void count_wait(const struct task_ctx *tctx, u64 now)
 {
 	u64 wait = since(tctx->queued_at, now);
@@ -146,7 +148,10 @@ static void count_wait(const struct task_ctx *tctx, u64 now)
 	stats->waits[class][bucket]++;
 }
 
-/* The same, of those of which not all are counted. Global, for the verifier. */
+/*
+ * Counts the wait of a task that is none of the AVX tasks, which are all counted elsewhere. Global,
+ * because it is rarely called.
+ */
 __noinline int sample_wait(struct task_struct *p __arg_trusted)
 {
 	const struct task_ctx *tctx = lookup_task(p);
@@ -168,7 +173,7 @@ static bool has_waiting(u64 id)
 	return nr_waiting(id);
 }
 
-/* The time until @p is due, if nobody has taken it since it was found to wait. */
+/* Returns the time until @p is due, or NOBODY_DUE if a CPU has just taken it. */
 static s64 due_in(const struct task_struct *p, u64 now)
 {
 	u64 vtime = p->scx.dsq_vtime;
@@ -176,14 +181,14 @@ static s64 due_in(const struct task_struct *p, u64 now)
 	return vtime & TAG_MASK ? (s64)(vtime - now) : NOBODY_DUE;
 }
 
-/* How many tasks that may not run on a CPU are passed over to find one that may. */
+/* How many tasks that may not run on a CPU it passes over to find one that may. */
 #define MAX_PASSED_OVER 64
 
 /*
- * The time until the first task of a queue is due that may run on @cpu. It is not the first
- * one of all. Behind too many that may not it is taken to be due with the last of these.
- * Global, as are some below, so that the kernel's verifier does not go through all that
- * follows for each way out of it.
+ * Returns the time until the first task of a queue is due that may run on @cpu, which is not the
+ * first of all. Behind too many that may not, it is taken to be due with the last of them.
+ * Global, as are some functions below, so that the verifier does not check all that follows once
+ * for each path out of it.
  */
 __noinline s64 first_allowed_due_in(u64 id, s32 cpu, u64 now)
 {
@@ -200,7 +205,10 @@ __noinline s64 first_allowed_due_in(u64 id, s32 cpu, u64 now)
 	return NOBODY_DUE;
 }
 
-/* The same: most often it is the first one. Before when nobody is due is known then. */
+/*
+ * Returns the time until the first task of a queue is due that may run on @cpu: most often that is
+ * the first of all. It also notes before when no task of the queue is due.
+ */
 __noinline s64 head_due_in(u64 id, s32 cpu, u64 now)
 {
 	struct queue_ctx *queue = lookup_queue(id);
@@ -217,7 +225,7 @@ __noinline s64 head_due_in(u64 id, s32 cpu, u64 now)
 	return is_allowed_on(p, cpu) ? due : first_allowed_due_in(id, cpu, now);
 }
 
-/* Whether nobody who waits in @queue is due before @due_at: it may not be seen that nobody is. */
+/* Returns true if surely no task that waits in @queue is due before @due_at. */
 static __always_inline bool is_first_of(const struct queue_ctx *queue, u64 due_at)
 {
 	return queue && (!queue->nr_waiting || vtime_before(due_at, queue->first_due));
@@ -227,8 +235,8 @@ static __always_inline bool is_first_of(const struct queue_ctx *queue, u64 due_a
 #define MAX_LOOKS_FOR_WARM 8
 
 /*
- * Take, of those that are due about as soon as the first one, the one that ran on @cpu the last
- * time: its caches know that one, and to move another would cost more. Global, for the verifier.
+ * Takes the task that ran last on @cpu, of those that are due about as soon as the first one,
+ * because the caches of @cpu hold its data. Global, because of the verifier.
  */
 __noinline bool take_warm(u64 id, s32 cpu)
 {
@@ -273,15 +281,15 @@ static bool take_private(s32 cpu)
 }
 
 /*
- * To take from a queue of several CPUs this one was not locked for a moment. Who came meanwhile,
- * and may run nowhere else, found it busy, and is looked for by nobody.
+ * The lock of this CPU is dropped for a moment while it takes from a queue of several CPUs. A task
+ * that came meanwhile, and may run nowhere else, found the CPU busy, and no other CPU looks for it.
  */
 static bool take_private_after_all(s32 cpu)
 {
 	return has_waiting(private_queue(cpu)) && take_private(cpu);
 }
 
-/* From the queue of the first choice, or else from any that this CPU serves. */
+/* Takes from the queue of the first choice, or else from any that this CPU serves. */
 __noinline int take(u32 choice, s32 cpu, bool with_avx, u32 shared_llc, u32 avx_llc)
 {
 	if ((choice == CHOOSE_SHARED && take_shared(shared_llc)) ||
@@ -291,20 +299,20 @@ __noinline int take(u32 choice, s32 cpu, bool with_avx, u32 shared_llc, u32 avx_
 	       take_private_after_all(cpu);
 }
 
-/* Whether anybody waits in a queue like @id at another cache. */
+/* Returns true if a task waits in a queue of the kind of @id at another cache. */
 static bool waits_elsewhere(u64 id)
 {
 	return *nr_in_use_like(id) != has_waiting(id);
 }
 
-/* The time until a task is due that comes before all that are due for what they are owed. */
+/* The time until a task is due that comes before all that are due because they are owed. */
 #define DUE_FIRST (-(s64)AVX_SLICE_MAX_NS - 1)
 
 /*
- * The time until what is due in @due in the queue @there is due for a CPU of the queue @here,
- * which is at another cache: before all who are here if more compete for a CPU there, because what
- * runs here may be owed something for as long as nobody waits, and otherwise when it has been due
- * for long. Global, for the verifier.
+ * Returns the time until a task that is due in @due in the queue @there is due for a CPU of the
+ * queue @here, which is at another cache. If more compete for a CPU there, that is before all tasks
+ * here, because what runs here may be owed something for as long as no task waits. Otherwise it is
+ * when the task has been due for long. Global, because of the verifier.
  */
 __noinline s64 due_elsewhere(u64 here, u64 there, s64 due)
 {
@@ -323,8 +331,8 @@ __noinline s64 due_elsewhere(u64 here, u64 there, s64 due)
 }
 
 /*
- * Whether the first one that waits at another cache would leave little there. Who is about to idle
- * does not ask. Global, for the verifier.
+ * Returns true if the first task that waits at another cache has not run there a moment ago. A CPU
+ * that would idle does not ask. Global, because of the verifier.
  */
 __noinline bool may_leave_cache(u64 there)
 {
@@ -334,7 +342,7 @@ __noinline bool may_leave_cache(u64 there)
 	return tctx && !is_cache_hot(tctx->ran_until, scx_bpf_now());
 }
 
-/* Whether what waits at another cache comes before what waits here: most often nobody does. */
+/* Returns true if the first task that waits at another cache comes before all that wait here. */
 static bool is_first_there(u64 here, u64 there, s32 cpu, u64 now)
 {
 	return has_waiting(there) && may_leave_cache(there) &&
@@ -343,10 +351,10 @@ static bool is_first_there(u64 here, u64 there, s32 cpu, u64 now)
 }
 
 /*
- * Decides from the queues of which cache @cpu takes: those of its own, unless there is
- * nothing, or something is due elsewhere for long, or where more compete. Where the CPU would
- * be idle, for nobody goes on there either, all the others are looked at, and otherwise the
- * next one. Global, for the verifier.
+ * Decides from the queues of which cache @cpu takes: its own, unless they are empty, or a task has
+ * been due at another for long, or more compete there. If no task goes on either, so that the CPU
+ * would idle, it looks at all other caches, and otherwise at the next one. Global, because of the
+ * verifier.
  */
 __noinline int look_around(s32 cpu, bool goes_on)
 {
@@ -390,7 +398,7 @@ __noinline int look_around(s32 cpu, bool goes_on)
 	return 0;
 }
 
-/* The time until the running task, which pays now, would be due if it had to queue again. */
+/* Charges the running task, and returns the time until it would be due if it queued now. */
 static __always_inline s64 running_due_in(const struct task_struct *p, struct task_ctx *tctx,
 					  const struct cpu_ctx *cctx, u64 now)
 {
@@ -405,7 +413,7 @@ static __always_inline s64 running_due_in(const struct task_struct *p, struct ta
 	return due_of(tctx->vtime, queue->clock, now, p->scx.weight, &load).at - now;
 }
 
-/* Who is first on @cpu: the task that runs there, or the first of one of its queues. */
+/* Returns what is due first on @cpu: the task that runs there, or the first of a queue. */
 static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *cctx, s64 running)
 {
 	const struct avx_policy *policy = classifies() ? current_policy() : NULL;
@@ -421,7 +429,7 @@ static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *c
 		if (cctx->role != ROLE_AVX) {
 			avx = stranded(avx, policy->stranded_ns);
 		} else if (sizing.has_more) {
-			/* AVX work waits, but not until a scalar CPU takes it. */
+			/* AVX work waits, but not so long that a scalar CPU takes it. */
 			u64 ns = at_most(policy->scalar_penalty_ns, policy->stranded_ns / 2);
 
 			avx = yielding(avx, ns);
@@ -437,7 +445,7 @@ static __always_inline enum avx_choice first_on(s32 cpu, const struct cpu_ctx *c
 	return choose_next(running, shared, avx, private);
 }
 
-/* Whether this CPU, which would idle, can take anything from any other cache. */
+/* Returns true if this CPU, which would idle, has taken a task from another cache. */
 static bool take_from_anywhere(const struct cpu_ctx *cctx)
 {
 	bool with_avx = cctx->role == ROLE_AVX;
@@ -453,9 +461,9 @@ static bool take_from_anywhere(const struct cpu_ctx *cctx)
 }
 
 /*
- * The same as take(), where there are several caches. Who waits at another one that was chosen
- * may have to stay there: then it is chosen anew among who waits here, and who would idle asks
- * all the others. Global, for the verifier.
+ * Takes like take() where there are several caches. The task at another cache that was chosen may
+ * have to stay there. Then the CPU chooses anew among the tasks that wait here, and if it would
+ * idle it tries all other caches. Global, because of the verifier.
  */
 __noinline int take_from_all(u32 choice, s32 cpu, s64 running)
 {
@@ -474,7 +482,7 @@ __noinline int take_from_all(u32 choice, s32 cpu, s64 running)
 		if (choice == CHOOSE_PREV)
 			return false;
 	}
-	/* A queue that somebody else has just emptied says nothing of others. */
+	/* If another CPU has just emptied that queue, nothing follows for the other caches. */
 	return take(choice, cpu, cctx->role == ROLE_AVX, cctx->llc, cctx->llc) ||
 	       (!is_somebody(running) && scx_bpf_dsq_nr_queued(id) > 0 && take_from_anywhere(cctx));
 }

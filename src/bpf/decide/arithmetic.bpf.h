@@ -15,7 +15,10 @@ static __always_inline u64 at_most(u64 n, u64 limit)
 	return n < limit ? n : limit;
 }
 
-/* Of times that are estimated, which may be a little before what they are measured from. */
+/*
+ * Returns the time from @then to @now, or 0: a time that is estimated may be a little before the
+ * one from which it is measured.
+ */
 static __always_inline u64 since(u64 then, u64 now)
 {
 	return now > then ? now - then : 0;
@@ -31,7 +34,7 @@ static __always_inline u64 at_least_one(u64 n)
 	return at_least(n, 1);
 }
 
-/* One step of a moving average; @weight of the newest value in 1/1024. */
+/* Takes one step of a moving average; @weight is that of the newest value, in 1/1024. */
 static __always_inline u64 moving_average(u64 average, u64 value, u64 weight)
 {
 	return (weight * value + (AVX_WHOLE - weight) * average) / AVX_WHOLE;

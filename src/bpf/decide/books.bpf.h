@@ -2,9 +2,9 @@
 /*
  * What is kept of the past, for people to read: no decision depends on it.
  *
- * A task has a book in its context, where whoever looks at the task anyway writes.
- * With the tick, and when the task goes for good, what is new in it is added to the
- * book of its program and cgroup, which several CPUs write.
+ * A task has a book in its context, which is written when the task is looked at anyway.
+ * With the tick, and when the task leaves the scheduler, what is new in it is added to
+ * the book of its program and cgroup, which several CPUs write.
  */
 #ifndef AVXSPEC_BOOKS_BPF_H
 #define AVXSPEC_BOOKS_BPF_H
@@ -26,8 +26,9 @@ __verified_once u32 wait_bucket(u64 wait_ns)
 }
 
 /*
- * One of so many, by a number that has nothing to do with waits and costs nothing. Its
- * last digits are not taken: clocks are coarser. It is the same for all who never ran.
+ * Returns true for one wait in AVX_WAITS_SAMPLED. The running time decides, because it has
+ * nothing to do with waits and costs nothing. Its last digits are not taken, because clocks
+ * are coarser. It is the same for all tasks that never ran, so that for these @pid decides.
  */
 static __always_inline bool is_sampled(u64 ran, u32 pid)
 {
@@ -36,23 +37,23 @@ static __always_inline bool is_sampled(u64 ran, u32 pid)
 	return !(number % AVX_WAITS_SAMPLED) && (number || !(pid % AVX_WAITS_SAMPLED));
 }
 
-/* Of the time since the last AVX work, for how long the clock was low. */
+/* Returns for how much of the time since the last AVX work the clock was low. */
 static __always_inline u64 held_low(u64 last_avx, u64 now, u64 hold_ns)
 {
 	return last_avx ? at_most(since(last_avx, now), hold_ns) : 0;
 }
 
-/* What a tick found its CPU at. */
+/* What a tick found its CPU doing. */
 enum avx_look {
 	LOOK_OTHER,
-	LOOK_WIDE,   /* AVX work, */
-	LOOK_BESIDE, /* ... or other work, where that was seen a few looks before */
+	LOOK_WIDE,   /* AVX work */
+	LOOK_BESIDE, /* other work, at most LOOKS_BESIDE looks after AVX work */
 };
 
-/* Which is so many: AVX work that comes in short pieces is seldom seen. */
+/* This is a large number because AVX work that comes in short pieces is seldom seen. */
 #define LOOKS_BESIDE 100
 
-/* @beside: how many looks on this CPU are beside AVX work yet. */
+/* Judges a look; @beside counts how many looks on this CPU are still beside AVX work. */
 static __always_inline enum avx_look judge_look(u32 *beside, bool is_wide)
 {
 	if (is_wide) {
@@ -78,7 +79,7 @@ static __always_inline void book_time(struct task_ctx *tctx, bool as_avx, u64 ra
 static __always_inline void book_beginning(struct task_ctx *tctx, enum avx_cause cause,
 					   u64 generation, u64 ran)
 {
-	/* Before its first phase it was neither. */
+	/* Before its first phase the task was neither AVX nor scalar. */
 	if (tctx->phase.ended)
 		book_time(tctx, false, ran);
 	tctx->booked_at = ran;

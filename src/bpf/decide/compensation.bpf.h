@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a low clock costs those who did not ask for it.
+ * What a low clock costs tasks that did not lower it.
  *
  * Problem. A core that executes wide vectors lowers its clock, and keeps it low for a
- * while. Whoever runs there next, or beside it on the sibling, gets less done in the
+ * while. A task that runs there next, or beside it on the sibling, gets less done in the
  * same time, and pays for the time.
  *
- * Mechanism. Each CPU remembers of each licence since when, and up to when, the clock is
- * low because of what ran there, and whose work that was. A task suffers while the clock
- * of its core is lower than its own work needs: because of what it found there when it
- * came, unless that is its own, or because of the sibling. A part of that time is lost: as
- * much as the licence takes from the clock with as many cores active as there are. What is
- * lost is given back to the task. Who made the clock low pays for all of it.
+ * Mechanism. Each CPU remembers for each licence since when, and up to when, the clock is
+ * low because of what ran there, and which task's work that was. A task suffers while the
+ * clock of its core is lower than its own work needs: because of a hold that it found there
+ * when it came, unless that is its own, or because of the sibling. A part of that time is
+ * lost: as much as the licence takes from the clock while the present number of cores is
+ * active. What is lost is given back to the task. A task that lowered the clock itself pays
+ * for all of its time.
  *
- * A hold ends at a time that is known, so nobody has to look when it does. And so it is
- * enough to look with each tick, back to the one before or to when the task came. What a
- * task ran without being looked at counts as what it ran when it was, so that a switch
- * costs nothing.
+ * A hold ends at a time that is known, so nothing has to look when it does. So it is enough
+ * to look with each tick, back to the tick before or to when the task came. Time that a
+ * task ran without being looked at counts like the time that was looked at, so that a
+ * switch costs nothing.
  *
- * Where counters tell how low the clock was since the tick before, that is taken for true,
- * and a task suffered from all of it but for as long as its own work accounts for.
+ * Where counters tell how low the clock was since the tick before, they are believed: a
+ * task suffered for all of that time, less the time for which its own work accounts.
  *
- * Limits. Without counters it is an estimate: of when wide vectors were executed last, and
- * of how long and how much that costs. Of the sibling's holds since the last look only the
- * last one is seen. The sibling writes while it is read; what is wrong for that is bounded
- * by the time between two looks. Counters do not tell when between two ticks the clock was
- * low.
+ * Limits. Without counters the loss is an estimate: of when wide vectors were last executed,
+ * and of how long and how much that costs. Only the last of the sibling's holds since the
+ * last look is seen. The sibling writes while its hold is read; the error is bounded by the
+ * time between two looks. Counters do not tell when between two ticks the clock was low.
  *
  * After Gottschlag, Machauer, Khalil and Bellosa, "Fair Scheduling for AVX2 and AVX-512
  * Workloads" (USENIX ATC 2021), which reads counters at each switch.
@@ -38,17 +38,17 @@
 #include "arithmetic.bpf.h"
 #include "decode.bpf.h"
 
-/* What makes the clock low is still going on. */
+/* The work that makes the clock low still goes on. */
 #define HOLD_GOES_ON (~0ULL)
 
-/* For one licence, because of what runs or ran on one CPU; the present or last one. */
+/* The present or last time in which one CPU's work made the clock low, for one licence. */
 struct avx_hold {
 	u64 began;
 	u64 until;
 	u64 task; /* whose work it is, or was last */
 };
 
-/* It is low from @now on, and has been before if there still is a hold. */
+/* The clock is low from @now on. A hold that has not ended yet goes on. */
 static __always_inline void hold_goes_on(struct avx_hold *it, u64 task, u64 now)
 {
 	if (it->until <= now)
@@ -57,7 +57,7 @@ static __always_inline void hold_goes_on(struct avx_hold *it, u64 task, u64 now)
 	it->task = task;
 }
 
-/* What is executed needs it no longer. */
+/* The code that runs no longer needs the licence. */
 static __always_inline void hold_runs_out(struct avx_hold *it, u64 now, u64 hold_ns)
 {
 	if (it->until == HOLD_GOES_ON)
@@ -70,8 +70,8 @@ static __always_inline u64 within(u64 time, u64 from, u64 to)
 }
 
 /*
- * For how long a task suffered that ran on a CPU from @from to @to, which has @own, and
- * its sibling, if there is one, has @beside__nullable.
+ * Returns for how long @task suffered while it ran from @from to @to on a CPU with the hold
+ * @own. The sibling's hold is @beside__nullable, which is NULL if there is no sibling.
  */
 static __always_inline u64 suffered(const struct avx_hold *own,
 				    const struct avx_hold *beside__nullable, u64 task, u64 from,
@@ -87,7 +87,7 @@ static __always_inline u64 suffered(const struct avx_hold *own,
 }
 
 /*
- * What was counted of a CPU between its last two ticks: for what share of that time its
+ * What was counted for a CPU between its last two ticks: in what share of that time its
  * clock was low for a licence, or for a higher one (1/1024).
  */
 struct avx_counted {
@@ -95,14 +95,14 @@ struct avx_counted {
 	bool is_known;
 };
 
-/* So many cycles take as long as this many at the highest clock. */
+/* Returns how many cycles at the highest clock take as long as those counted at @licence. */
 static __always_inline u64 long_cycles(const struct avx_clock_step *step,
 				       const u64 cycles[NR_LICENCES], u32 licence)
 {
 	return cycles[licence] * AVX_WHOLE / at_least_one(since(step->lost[licence], AVX_WHOLE));
 }
 
-/* By its core's cycles at each licence. */
+/* Learns from the cycles that the core of a CPU had at each licence. */
 static __always_inline void learn_from_cycles(struct avx_counted *it,
 					      const struct avx_clock_step *step,
 					      const u64 cycles[NR_LICENCES])
@@ -116,7 +116,7 @@ static __always_inline void learn_from_cycles(struct avx_counted *it,
 	it->is_known = all;
 }
 
-/* Clocks relative to a constant one have so many digits. */
+/* This is a relative clock that is as high as the constant one. */
 #define CLOCK_ONE (1ULL << 20)
 
 static __always_inline u64 relative_clock(u64 aperf, u64 mperf)
@@ -125,15 +125,15 @@ static __always_inline u64 relative_clock(u64 aperf, u64 mperf)
 }
 
 /*
- * The highest clock, slowly: one that is too high since the counters were not read at the
- * same moment makes little difference.
+ * Approaches the highest clock slowly: a clock that seems too high, because the counters were
+ * not read at the same moment, makes little difference.
  */
 static __always_inline u64 ideal_clock(u64 ideal, u64 now)
 {
 	return ideal + since(ideal, now) / 16;
 }
 
-/* By its clock, as if what is missing to the ideal one were lost to the highest licence. */
+/* Learns from a CPU's clock, as if what it lacks of the ideal were lost to the highest licence. */
 static __always_inline void
 learn_from_clock(struct avx_counted *it, const struct avx_clock_step *step, u64 clock, u64 ideal)
 {
@@ -146,8 +146,8 @@ learn_from_clock(struct avx_counted *it, const struct avx_clock_step *step, u64 
 }
 
 /*
- * For how long a task suffered that ran on a CPU from @from to @to, which has @own, and had
- * a low clock for such a share of that time.
+ * Returns for how long @task suffered while it ran from @from to @to on a CPU with the hold
+ * @own. The clock was low for @share of that time (1/1024).
  */
 static __always_inline u64 suffered_by_count(u64 share, const struct avx_hold *own, u64 task,
 					     u64 from, u64 to)
@@ -159,12 +159,13 @@ static __always_inline u64 suffered_by_count(u64 share, const struct avx_hold *o
 	return since(caused, low);
 }
 
-/* Of a time, so much may be low by chance: counters are not read at one moment. */
+/* One part in this many may seem low by chance: counters are not read at one moment. */
 #define LOW_BY_CHANCE 32
 
 /*
- * Of a task that ran on a CPU from @from to @to, which has @own, and its sibling, if there
- * is one, has @beside__nullable, while the clock was low for such a share of that time (1/1024).
+ * Returns what the clock says of @task, which ran from @from to @to on a CPU with the hold
+ * @own. The sibling's hold is @beside__nullable, which is NULL if there is no sibling. The
+ * clock was low for @share of that time (1/1024).
  */
 static __always_inline enum avx_evidence evidence_of(u64 share, const struct avx_hold *own,
 						     const struct avx_hold *beside__nullable,
@@ -173,7 +174,7 @@ static __always_inline enum avx_evidence evidence_of(u64 share, const struct avx
 	u64 passed = since(from, to), low = passed * share / AVX_WHOLE, others;
 	struct avx_hold before = *own;
 
-	/* What it did itself excuses nobody. */
+	/* What the task did itself is no excuse for it. */
 	if (before.task == task)
 		before.until = 0;
 	others = suffered(&before, beside__nullable, task, from, to);
@@ -182,7 +183,10 @@ static __always_inline enum avx_evidence evidence_of(u64 share, const struct avx
 	return low > others + passed / LOW_BY_CHANCE ? EVIDENCE_WIDE : EVIDENCE_OPEN;
 }
 
-/* Of a clock that is what the lower licence leaves of it, what the higher one takes. */
+/*
+ * Returns what the higher licence takes beyond the lower one, as a part of the clock that the
+ * lower one leaves if @from_licence_1, and otherwise of the highest clock (1/1024).
+ */
 static __always_inline u64 lost_beyond(const struct avx_clock_step *step, bool from_licence_1)
 {
 	u64 more = since(step->lost[LICENCE_1], step->lost[LICENCE_2]);
@@ -193,8 +197,9 @@ static __always_inline u64 lost_beyond(const struct avx_clock_step *step, bool f
 }
 
 /*
- * What a task lost that suffered so long from either licence, the time at the higher one
- * being part of both, unless it needs the lower one itself.
+ * Returns what a task lost that suffered from each licence for so long. The time at the
+ * higher licence is part of both times. A task that needs the lower licence itself loses
+ * nothing to that one.
  */
 static __always_inline u64 lost_to_clocks(const struct avx_clock_step *step, u64 at_licence_1,
 					  u64 at_licence_2, bool needs_licence_1)
@@ -207,8 +212,8 @@ static __always_inline u64 lost_to_clocks(const struct avx_clock_step *step, u64
 }
 
 /*
- * What a task is given back that ran for @ran_ns since it was last looked at, and lost so
- * much of the last @seen_ns: never more than at the lowest clock it could lose.
+ * Returns what is given back to a task that ran for @ran_ns since it was last looked at, and
+ * lost @lost_ns of the last @seen_ns. That is never more than the lowest clock could cost it.
  */
 static __always_inline u64 given_back(const struct avx_clock_step *step, u64 lost_ns, u64 seen_ns,
 				      u64 ran_ns)
@@ -219,7 +224,7 @@ static __always_inline u64 given_back(const struct avx_clock_step *step, u64 los
 	return ran_ns * share / AVX_WHOLE;
 }
 
-/* Which of the known clocks are those with so many cores of a package active. */
+/* Returns which of the known clocks apply while @active_cores of a package are active. */
 static __always_inline u32 step_number(const volatile struct avx_clocks *clocks, u64 active_cores)
 {
 	u32 n;
@@ -230,7 +235,7 @@ static __always_inline u32 step_number(const volatile struct avx_clocks *clocks,
 	return n;
 }
 
-/* What is known of the clocks of this processor there. */
+/* Returns the clocks of step @n. If they are not known, @licence_drop tells what is lost. */
 static __always_inline struct avx_clock_step clock_step(const volatile struct avx_clocks *clocks,
 							u32 n, u64 licence_drop)
 {
@@ -246,11 +251,11 @@ static __always_inline struct avx_clock_step clock_step(const volatile struct av
 	return step;
 }
 
-/* Of the samples, so many have to be heavy for their licence to be needed. */
+/* This part of the samples has to be heavy before their licence is needed. */
 #define HEAVY_ENOUGH (AVX_WHOLE / 32)
 #define SAMPLE_WEIGHT (AVX_WHOLE / 16)
 
-/* What code that was found under way says of a task. */
+/* Learns from the instruction at which a task was found. */
 static __always_inline void learn_from_code(struct avx_habit *habit, const struct avx_insn *insn)
 {
 	bool is_vector = insn->kind == INSN_VEX || insn->kind == INSN_EVEX;
@@ -264,9 +269,9 @@ static __always_inline void learn_from_code(struct avx_habit *habit, const struc
 }
 
 /*
- * The licence that a task needs. Of 512 bits the higher one, until hardly anything but
- * light instructions was seen of them; and the lower one for heavy instructions of 256
- * bits, which only samples tell of.
+ * Returns the licence that a task needs. For 512 bits that is the higher one, until hardly
+ * anything but light instructions of 512 bits was seen. For heavy instructions of 256 bits,
+ * of which only samples tell, it is the lower one.
  */
 static __always_inline u32 licence_needed(const struct avx_habit *habit, bool is_wide)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * All decisions, and with them every type that crosses a border: what Rust is told of.
+ * All decisions, and with them every type that crosses a border. The Rust bindings are
+ * generated from this header.
  *
- * What it makes of the pointers that they take: each is to one thing that is there. An array
- * says its size, and what need not be there is called so, as arguments of kfuncs are: with
- * __nullable at the end of its name.
+ * In Rust each pointer that a decision takes is a reference to one thing that is there. An
+ * array states its size. The name of a pointer that may be NULL ends with __nullable, like
+ * those of the arguments of kfuncs.
  */
 #ifndef AVXSPEC_DECISIONS_H
 #define AVXSPEC_DECISIONS_H

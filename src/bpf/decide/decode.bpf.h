@@ -6,22 +6,22 @@
  * functions of the C library use its encoding for 256-bit work that costs
  * nothing; a task that is moved for that is moved for nothing. The clock goes
  * down for 512 bits, and further for 512 bits of floating point or integer
- * multiplication; for 256 bits of the latter a little.
+ * multiplication. For 256 bits of these it goes down a little.
  *
- * Mechanism. AVX and AVX-512 have two prefixes only, VEX and EVEX, laid out
- * alike: map, mandatory prefix, vector length, opcode. One table per opcode map
+ * Mechanism. AVX and AVX-512 have only two prefixes, VEX and EVEX, which are laid
+ * out alike: map, mandatory prefix, vector length, opcode. One table per opcode map
  * says by mandatory prefix which opcodes are heavy, and which work on one
  * element whatever the length says.
  *
- * Limits. Everything without such a prefix, or with too many others before it, and
- * maps that came after FP16, are not understood. Opcodes that no
- * CPU has get an answer nevertheless: such an instruction dies where it is. Addresses are taken for
- * 64-bit ones; 32-bit code differs only in the rare 16-bit address, whose length comes out wrong.
+ * Limits. Instructions without such a prefix, or with too many others before it, and
+ * maps that came after FP16, are not understood. Opcodes that no CPU has get an answer
+ * nevertheless, because such an instruction is illegal anyway. Addresses are taken for 64-bit
+ * ones. 32-bit code differs only in the rare 16-bit address, whose length comes out wrong.
  *
  * What is heavy follows Intel's optimization manual (248966, "Intel AVX-512
  * Instructions and Frequency"): floating point arithmetic, with comparison and
- * conversion, and integer multiplication. Moves, shuffles and logic are light in
- * whatever type.
+ * conversion, and integer multiplication. Moves, shuffles and logic are light for
+ * every type.
  */
 #ifndef AVXSPEC_DECODE_BPF_H
 #define AVXSPEC_DECODE_BPF_H
@@ -34,7 +34,7 @@
 
 enum avx_insn_kind {
 	INSN_OTHER,  /* neither VEX nor EVEX */
-	INSN_VEX,    /* AVX, AVX2, and what has its encoding */
+	INSN_VEX,    /* AVX, AVX2, and what else has their encoding */
 	INSN_OPMASK, /* VEX-encoded, but of AVX-512: works on mask registers */
 	INSN_EVEX,   /* AVX-512, of any vector length */
 };
@@ -57,18 +57,18 @@ enum avx_insn_prefixes {
 /* What a table says of an opcode. */
 #define HEAVY(prefixes) (prefixes)
 #define SCALAR(prefixes) ((prefixes) << 4)
-#define NO_VECTOR (1 << 8)  /* as VEX: general, mask, tile or no registers */
-#define OPMASK (1 << 9)	    /* ... mask registers */
-#define ONLY_EVEX (1 << 10) /* as VEX it is something else, packed and light */
+#define NO_VECTOR (1 << 8)  /* with VEX it works on general, mask, tile or no registers */
+#define OPMASK (1 << 9)	    /* with VEX it works on mask registers */
+#define ONLY_EVEX (1 << 10) /* with VEX it is something else, packed and light */
 #define IMM8 (1 << 11)
 #define NO_MODRM (1 << 12)
 
-/* As sets: the maps that there are for either prefix. */
+/* The maps that each of the two prefixes has, as sets. */
 #define NR_MAPS 7
 #define VEX_MAPS (1 << 1 | 1 << 2 | 1 << 3)
 #define EVEX_MAPS (VEX_MAPS | 1 << 5 | 1 << 6)
 
-/* Floating point: packed, with the single elements behind other prefixes. */
+/* Floating point: packed; single elements with other prefixes, always, or at the next opcode. */
 #define FLOAT HEAVY(ANY_PREFIX)
 #define FLOAT_BY_PREFIX (FLOAT | SCALAR(PF3 | PF2))
 #define FLOAT_SINGLE (FLOAT | SCALAR(ANY_PREFIX))
@@ -80,7 +80,7 @@ static const u16 insn_maps[NR_MAPS][256] = {
 [1] = {
 	[0x10 ... 0x11] = SCALAR(PF3 | PF2), /* moves */
 	[0x2a] = FLOAT_BY_PREFIX,	     /* conversions */
-	[0x2c ... 0x2d] = FLOAT_BY_PREFIX,   /* ... */
+	[0x2c ... 0x2d] = FLOAT_BY_PREFIX,   /* conversions */
 	[0x2e ... 0x2f] = FLOAT_SINGLE,	     /* (U)COMISx */
 	[0x41 ... 0x4b] = NO_VECTOR | OPMASK,
 	[0x51] = FLOAT_BY_PREFIX,	   /* SQRTx */
@@ -117,13 +117,13 @@ static const u16 insn_maps[NR_MAPS][256] = {
 	[0x40] = HEAVY(P66),			       /* PMULLD, PMULLQ */
 	PACKED_THEN_SINGLE(0x42),		       /* GETEXPPx */
 	[0x49] = NO_VECTOR,			       /* tiles */
-	[0x4b] = NO_VECTOR,			       /* ... */
+	[0x4b] = NO_VECTOR,			       /* tiles */
 	PACKED_THEN_SINGLE(0x4c),		       /* RCP14Px */
 	PACKED_THEN_SINGLE(0x4e),		       /* RSQRT14Px */
 	[0x50 ... 0x53] = HEAVY(ANY_PREFIX),	       /* PDPx, DPBF16PS */
 	[0x5c] = NO_VECTOR,			       /* tiles */
-	[0x5e] = NO_VECTOR,			       /* ... */
-	[0x6c] = NO_VECTOR,			       /* ... */
+	[0x5e] = NO_VECTOR,			       /* tiles */
+	[0x6c] = NO_VECTOR,			       /* tiles */
 	[0x72] = HEAVY(PF3 | PF2),		       /* CVTNEPS2BF16 */
 	[0x96 ... 0x97] = FLOAT,		       /* FMA: packed */
 	PACKED_THEN_SINGLE(0x98),
@@ -183,7 +183,7 @@ static const u16 insn_maps[NR_MAPS][256] = {
 	[0x10 ... 0x11] = SCALAR(ANY_PREFIX), /* MOVSH */
 	[0x1d] = FLOAT | SCALAR(NP),	      /* CVTSS2SH, CVTPS2PHX */
 	[0x2a] = FLOAT_SINGLE,		      /* conversions */
-	[0x2c ... 0x2d] = FLOAT_SINGLE,	      /* ... */
+	[0x2c ... 0x2d] = FLOAT_SINGLE,	      /* conversions */
 	[0x2e ... 0x2f] = FLOAT_SINGLE,	      /* (U)COMISH */
 	[0x51 ... 0x5a] = FLOAT_BY_PREFIX,
 	[0x5b] = FLOAT,
@@ -212,19 +212,19 @@ static const u16 insn_maps[NR_MAPS][256] = {
 },
 };
 
-/* Where the fields of an instruction are that has one of the two prefixes. */
+/* The fields of an instruction that has one of the two prefixes, and where they are. */
 struct insn_layout {
 	u32 kind;
 	u32 map;
 	u32 prefix; /* one of enum avx_insn_prefixes */
 	u32 vector; /* L, or L'L: 128 << vector is the width */
-	u32 opcode; /* ... is at this byte */
-	bool b;	    /* EVEX: broadcast, or with registers rounding or no exceptions */
+	u32 opcode; /* the byte at which the opcode is */
+	bool b;	    /* EVEX: broadcast; with registers only, rounding or no exceptions */
 };
 
 /*
- * Segments, and the size of addresses; any other prefix before these is illegal.
- * Nobody writes more than two of them.
+ * These are prefixes for segments and for the size of addresses; any other prefix before
+ * VEX or EVEX is illegal. Nothing in use has more than two of them.
  */
 #define MAX_LEGACY_PREFIXES 2
 
@@ -238,7 +238,7 @@ static __always_inline bool is_legacy_prefix(u8 byte)
 
 static __always_inline u8 insn_byte(const u8 code[INSN_BYTES], u32 at)
 {
-	/* An address known to be aligned would be or-ed with @at, which BPF forbids. */
+	/* An address that is known to be aligned would be or-ed with @at, which BPF forbids. */
 	__asm__ __volatile__("" : "+r"(code));
 	return code[at & (INSN_BYTES - 1)];
 }
@@ -282,7 +282,7 @@ static __always_inline struct insn_layout insn_layout(const u8 code[INSN_BYTES])
 	return layout;
 }
 
-/* A table's entry, or -1 for a map that has none. */
+/* Returns an entry of the tables, or -1 for a map that has none. */
 static __always_inline s32 insn_entry(const struct insn_layout *layout, u8 opcode)
 {
 	bool is_evex = layout->kind == INSN_EVEX;
@@ -295,8 +295,8 @@ static __always_inline s32 insn_entry(const struct insn_layout *layout, u8 opcod
 }
 
 /*
- * The bytes of a displacement, by mod and the register that is the base. A table
- * and not a few conditions, for the kernel's verifier goes through all of these.
+ * The number of bytes of a displacement, by mod and by the base register. This is a
+ * table and not a few conditions, because the kernel's verifier goes through all of these.
  */
 static const u8 displacements[4][8] = {
 	[0][5] = 4,
@@ -304,7 +304,7 @@ static const u8 displacements[4][8] = {
 	[2][0 ... 7] = 4,
 };
 
-/* The bytes of ModRM and of the address that it begins. */
+/* Returns the number of bytes of ModRM and of the address that it begins. */
 static __always_inline u32 modrm_length(u8 modrm, u8 sib)
 {
 	u32 mod = modrm >> 6, rm = modrm & 7;
@@ -320,15 +320,15 @@ static __always_inline u32 insn_width(const struct insn_layout *layout, u32 entr
 		return 0;
 	if (entry & SCALAR(layout->prefix))
 		return 128;
-	/* Rounding takes the place of the length, which then is the longest. */
+	/* The rounding mode takes the place of the length, which then is the longest. */
 	if (layout->b && modrm >> 6 == 3)
 		return 512;
 	return 128U << layout->vector;
 }
 
 /*
- * The instruction that begins with @code, of which @readable bytes are known.
- * What follows ModRM need not be there.
+ * Returns the instruction that begins with @code, of which @readable bytes are known.
+ * The bytes after ModRM need not be known.
  */
 static __always_inline struct avx_insn decode_insn(const u8 code[INSN_BYTES], u32 readable)
 {
@@ -349,7 +349,7 @@ static __always_inline struct avx_insn decode_insn(const u8 code[INSN_BYTES], u3
 	return insn;
 }
 
-/* The bytes of an instruction, or 0 if it is not understood. */
+/* Returns the number of bytes of an instruction, or 0 if it is not understood. */
 static __always_inline u32 insn_length(const u8 code[INSN_BYTES])
 {
 	struct insn_layout layout = insn_layout(code);
@@ -365,7 +365,7 @@ static __always_inline u32 insn_length(const u8 code[INSN_BYTES])
 	return length <= INSN_MAX ? length : 0;
 }
 
-/* The frequency licence that it asks for, as Skylake-SP has them: 0, 1 or 2. */
+/* Returns the frequency licence that an instruction asks for on Skylake-SP: 0, 1 or 2. */
 static __always_inline u32 licence_of(const struct avx_insn *insn)
 {
 	if (insn->width == 512)
@@ -373,7 +373,7 @@ static __always_inline u32 licence_of(const struct avx_insn *insn)
 	return insn->width == 256 && insn->heavy;
 }
 
-/* No machine without AVX-512 executes it. */
+/* Returns true if no machine without AVX-512 executes the instruction. */
 static __always_inline bool is_avx512(const struct avx_insn *insn)
 {
 	return insn->kind == INSN_EVEX || insn->kind == INSN_OPMASK;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a program says in its file of the CPU that it needs.
+ * What the file of a program says about the CPU that it needs.
  *
- * Problem. The dynamic linker refuses to start what is marked as needing x86-64-v4
- * on a CPU without AVX-512, and takes a CPU for one without while that is hidden.
+ * Problem. On a CPU without AVX-512, the dynamic linker refuses to start a program that is
+ * marked as needing x86-64-v4. While AVX-512 is hidden, it takes the CPU for one without.
  *
- * Mechanism. The mark is a property in a note of the program, which a segment of its
- * own leads to: see the supplement for x86-64 of the System V ABI.
+ * Mechanism. The mark is a property in a note of the program. A segment of its own leads to
+ * the note: see the supplement for x86-64 of the System V ABI.
  */
 #ifndef AVXSPEC_ELF_BPF_H
 #define AVXSPEC_ELF_BPF_H
 
 #include "arithmetic.bpf.h"
 
-/* What is looked at of a note; the five properties that there are take 96 bytes. */
+/* How many bytes of a note are looked at; the five properties that exist take 96 bytes. */
 #define NOTE_BYTES 256
 #define NOTE_WORDS (NOTE_BYTES / 4)
 
-/* Words of a note: three of a header, a name of one, and the properties. */
+/* Indices of the words of a note: a header of three, a name of one, and the properties. */
 #define NOTE_NAME_SIZE 0
 #define NOTE_SIZE 1
 #define NOTE_TYPE 2
@@ -37,7 +37,7 @@ static __always_inline u32 note_word(const u32 note[NOTE_WORDS], u32 at)
 	return note[at & (NOTE_WORDS - 1)];
 }
 
-/* Whether a note of so many bytes says so, as far as it was read. */
+/* Returns true if a note of @length bytes says that x86-64-v4 is needed, as far as it was read. */
 static __always_inline bool needs_x86_64_v4(const u32 note[NOTE_WORDS], u32 length)
 {
 	u32 at = NOTE_PROPERTIES, end;
@@ -47,7 +47,7 @@ static __always_inline bool needs_x86_64_v4(const u32 note[NOTE_WORDS], u32 leng
 		return false;
 
 	end = at_most(at_most(length, NOTE_BYTES), NOTE_PROPERTIES * 4ULL + note[NOTE_SIZE]) / 4;
-	/* Of each the type, the size, and what it says, padded to eight bytes. */
+	/* Each property has a type, a size, and a value that is padded to eight bytes. */
 	for (u32 n = 0; n < MAX_PROPERTIES && at + 2 < end; n++) {
 		u32 size = note_word(note, at + 1);
 

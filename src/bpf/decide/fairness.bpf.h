@@ -9,11 +9,11 @@
  * weight 1 costs as much virtual time as a hundred ordinary slices, and next
  * to a task with weight 10000 that is minutes.
  *
- * Mechanism. Each cache has a virtual clock. While somebody waits for its CPUs it goes on
- * with the time of all that run there, divided by the weight of all who run or wait; while
- * nobody does it stands. Each task has a virtual time, which grows by the time it ran while
+ * Mechanism. Each cache has a virtual clock. While a task waits for its CPUs the clock goes on
+ * with the time of all tasks that run there, divided by the weight of all that run or wait; while
+ * none does it stands. Each task has a virtual time, which grows by the time it ran while
  * the clock went on, divided by its weight. So all that the clock owes in an interval is
- * what tasks are charged in it, and who has its share stays where the clock is.
+ * what tasks are charged in it, and a task that has its share stays where the clock is.
  * The distance between the two, bounded on both sides,
  * is the task's lag. Queues are sorted by a time on the wall: a task is due
  * when the clock will have reached its virtual time, estimated from the
@@ -47,22 +47,22 @@ struct avx_due {
 	bool overdue; /* the longest wait decided, not the weight */
 };
 
-/* Virtual time @a lies before @b; holds across the wrap for distances below 2^63. */
+/* Returns true if the virtual time @a lies before @b, also across a wrap: within 2^63. */
 static __always_inline bool vtime_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;
 }
 
-/* The virtual time that @ran_ns of a task with @weight cost. */
+/* Returns the virtual time that @ran_ns of a task with @weight cost. */
 static __always_inline u64 vtime_cost(u64 ran_ns, u64 weight)
 {
 	return ran_ns * AVX_WEIGHT_NORMAL / at_least_one(weight);
 }
 
 /*
- * What is granted at a time on @nr_cpus CPUs. It grows with the machine as EEVDF's does, for the
- * fewer CPUs there are, the more often a task that wakes up finds none that idles, and waits for
- * the end of a turn.
+ * Returns what a task is granted at a time on @nr_cpus CPUs. It grows with the machine as EEVDF's
+ * base slice does, because the fewer CPUs there are, the more often a task that wakes up finds
+ * no idle CPU and waits for the end of a turn.
  */
 static __always_inline u64 request_on(u64 nr_cpus)
 {
@@ -71,15 +71,15 @@ static __always_inline u64 request_on(u64 nr_cpus)
 	return steps * AVX_REQUEST_STEP_NS;
 }
 
-/* How long a turn is that begins while @nr_waiting tasks wait. */
+/* Returns the length of a turn that begins while @nr_waiting tasks wait. */
 static __always_inline u64 slice_for(u64 nr_waiting, u64 request)
 {
 	return nr_waiting ? request : AVX_SLICE_MAX_NS;
 }
 
 /*
- * Bound the lag of a task. It is owed no more than one @request by its weight. A debt beyond
- * the longest wait would never be felt as waiting, only dragged along, so it is forgiven.
+ * Bounds the lag of a task. It is owed no more than one @request by its weight. A debt beyond
+ * the longest wait is forgiven, because the task would never wait for it, only carry it along.
  */
 static __always_inline u64 vtime_bound(u64 vtime, u64 clock, u64 weight, u64 request)
 {
@@ -93,8 +93,9 @@ static __always_inline u64 vtime_bound(u64 vtime, u64 clock, u64 weight, u64 req
 }
 
 /*
- * Of a task that went to sleep when its clock was at @slept_at: it keeps what it was owed then,
- * earns nothing by sleeping, and owes the less the further the clock has come.
+ * Returns the virtual time of a task that went to sleep when its clock was at @slept_at. The task
+ * keeps what it was owed then, earns nothing by sleeping, and owes less the further the clock has
+ * gone on.
  */
 static __always_inline u64 vtime_after_sleep(u64 vtime, u64 slept_at, u64 clock)
 {
@@ -103,44 +104,44 @@ static __always_inline u64 vtime_after_sleep(u64 vtime, u64 slept_at, u64 clock)
 	return vtime_before(vtime, clock) ? clock : vtime;
 }
 
-/* Keep the lag of a task that changes from the clock @from to the clock @to. */
+/* Keeps the lag of a task that changes from the clock @from to the clock @to. */
 static __always_inline u64 vtime_rebase(u64 vtime, u64 from, u64 to)
 {
 	return vtime - from + to;
 }
 
 /*
- * The time on the wall in which the clock covers @vtime_ns, once a task with @weight has joined:
- * one that has just run is in the load already. The clock gains a
- * second of virtual time per second if the competing weight is that of one
- * task at nice 0 per CPU, and less in proportion to what competes on top.
+ * Returns the time on the wall in which the clock covers @vtime_ns once a task with @weight has
+ * joined; a task that has just run is in the load already. The clock gains a second of virtual
+ * time per second if the competing weight is that of one task at nice 0 per CPU, and less in
+ * proportion to what competes on top.
  */
 static __always_inline u64 wall_time_of(u64 vtime_ns, u64 weight, const struct avx_load *load)
 {
 	u64 at_par = at_least_one(load->nr_cpus) * AVX_WEIGHT_NORMAL;
 
-	/* In microseconds, for the product must hold a million heavy tasks. */
+	/* In microseconds, because the product must hold a million heavy tasks. */
 	return vtime_ns / 1000 * at_least(load->weight, weight) / at_par * 1000;
 }
 
 /*
- * How far the clock comes in @ns, in which @nr_running CPUs run tasks, and @weight is that of all
- * who run or wait: what the CPUs do is shared by weight. So what tasks that run are charged
- * and what all are owed in the same time is the same, by weight.
+ * Returns how far the clock goes in @ns, in which @nr_running CPUs run tasks and @weight is that of
+ * all tasks that run or wait: what the CPUs do is shared by weight. So the tasks that run are
+ * charged as much, by weight, as all tasks are owed for the same time.
  */
 static __always_inline u64 vtime_gained(u64 ns, u64 nr_running, u64 weight)
 {
 	return ns * nr_running * AVX_WEIGHT_NORMAL / at_least_one(weight);
 }
 
-/* When a task that is queued at @now is due; @vtime must be bounded. */
+/* Returns when a task that is queued at @now is due; @vtime must be bounded. */
 static __always_inline struct avx_due due_of(u64 vtime, u64 clock, u64 now, u64 weight,
 					     const struct avx_load *load)
 {
 	struct avx_due due = { .at = now, .overdue = false };
 	u64 wait;
 
-	/* Nothing has to be estimated of the past. */
+	/* The past needs no estimate. */
 	if (vtime_before(vtime, clock)) {
 		due.at -= at_most(clock - vtime, AVX_SLICE_MAX_NS);
 		return due;
@@ -153,8 +154,8 @@ static __always_inline struct avx_due due_of(u64 vtime, u64 clock, u64 now, u64 
 }
 
 /*
- * The same for a task that waits since @since, and is queued anew, for what it counts for or
- * where it may run has changed: it has had a part of the longest wait.
+ * Limits @due for a task that has waited since @since and is queued anew, because its weight or
+ * its CPUs have changed: it has had a part of the longest wait.
  */
 static __always_inline struct avx_due due_since(struct avx_due due, u64 since)
 {

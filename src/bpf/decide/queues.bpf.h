@@ -6,7 +6,7 @@
  * work, but a CPU that looks for a task must step over every task that is
  * bound to another CPU. The local queues of the kernel avoid the search, but
  * the kernel empties them before it asks for anything else: two busy tasks
- * bound to one CPU would lock out everybody who could only run there.
+ * bound to one CPU would lock out every other task that can only run there.
  *
  * Mechanism. Each last-level cache has a shared queue, where tasks wait that may move,
  * and one for AVX tasks that may use an AVX core. Tasks that may use one CPU only wait in
@@ -19,14 +19,14 @@
  *
  * A CPU that would be idle takes what waits for any cache. One that is not looks at one
  * other cache each time, all in turn, and takes what has been due there for a while, or
- * is due where more compete for a CPU than here: so every queue is emptied by whoever may,
+ * is due where more compete for a CPU than here. So every CPU that may empties each queue,
  * and no cache is much slower than another.
  *
  * The id of a queue is its index in the map that holds what is known of them. All queues of a
- * cache, those of its CPUs as well, go by the clock of its shared queue: whoever waits there
- * competes for the same CPUs, and is owed the same wherever it waits.
+ * cache, those of its CPUs as well, go by the clock of its shared queue: the tasks that wait
+ * there compete for the same CPUs, and are owed the same wherever they wait.
  *
- * Who waits is counted, and whoever begins to run is to be taken off the count. The
+ * Tasks that wait are counted, and a task that begins to run is taken off the count. The
  * kernel keeps the due time with the task, so its last bits say where the task
  * counts: to look that up would be a good part of what a switch costs.
  *
@@ -54,8 +54,8 @@ enum avx_choice {
 #define NOBODY_DUE (1LL << 62)
 
 /*
- * Whether a task that ran until @ran_until had its data in a cache a moment ago, by what the
- * kernel takes a move to another one to cost: it waits rather for that long.
+ * Returns true if a task that ran until @ran_until still has its data in the cache where it ran.
+ * A move to another cache is taken to cost as much as a wait for that long.
  */
 static __always_inline bool is_cache_hot(u64 ran_until, u64 now)
 {
@@ -98,21 +98,21 @@ static __always_inline bool is_somebody(s64 due_in)
 	return due_in < NOBODY_DUE;
 }
 
-/* Who has to yield has to be due for so long to be treated alike. */
+/* Returns by when a task is treated as due that has to have been due for @penalty_ns before. */
 static __always_inline s64 yielding(s64 due_in, u64 penalty_ns)
 {
 	return due_in + (s64)penalty_ns;
 }
 
-/* ... or does not contend at all before. */
+/* Returns NOBODY_DUE unless a task has been due for longer than @bound_ns. */
 static __always_inline s64 stranded(s64 due_in, u64 bound_ns)
 {
 	return due_in < -(s64)bound_ns ? due_in : NOBODY_DUE;
 }
 
 /*
- * Whether a task with @weight that goes from the CPUs of one load to those of another has no more
- * competition there than those have that it leaves behind. Then none of both would go back.
+ * Returns true if a task with @weight that goes from the CPUs of @from to those of @to has no more
+ * competition there than the tasks that it leaves behind. Then none of them would go back.
  */
 static __always_inline bool evens_out(const struct avx_load *from, const struct avx_load *to,
 				      u64 weight)
@@ -122,8 +122,8 @@ static __always_inline bool evens_out(const struct avx_load *from, const struct 
 }
 
 /*
- * Whoever is due first. At a tie the running task stays, for a switch costs,
- * and of the queues the one yields that more CPUs can serve.
+ * Returns where the task is that is due first. At a tie the running task stays, because a switch
+ * costs, and of two queues the one yields that more CPUs can serve.
  */
 static __always_inline enum avx_choice choose_next(s64 prev, s64 shared, s64 avx, s64 private)
 {
@@ -141,7 +141,7 @@ static __always_inline enum avx_choice choose_next(s64 prev, s64 shared, s64 avx
 	return is_somebody(prev) && prev <= first ? CHOOSE_PREV : choice;
 }
 
-/* The one queue in which anybody waits, by how many do; CHOOSE_PREV if there are several. */
+/* Returns the only queue in which a task waits, or CHOOSE_PREV if there are several or none. */
 static __always_inline enum avx_choice only_choice(u64 shared, u64 avx, u64 private)
 {
 	if (private)
@@ -170,7 +170,7 @@ static __always_inline bool tag_woke_up(u64 tag)
 	return tag & 1;
 }
 
-/* Some tens of microseconds early or late. */
+/* Puts the tag into the last bits of the due time, which changes by up to 66 us. */
 static __always_inline u64 tagged(u64 due_at, u64 tag)
 {
 	return (due_at & ~TAG_MASK) | tag;

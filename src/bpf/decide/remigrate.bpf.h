@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * When an AVX task is scalar again.
+ * When an AVX task becomes scalar again.
  *
  * Problem. The first wide instruction of a phase announces itself, the last one
  * does not. A task that stays too long runs scalar code at a low clock, and takes
- * the place of others; one that leaves too early comes back at once, and has
- * moved twice for nothing.
+ * the place of others. One that leaves too early comes back at once, and has moved
+ * twice for nothing.
  *
- * Mechanism. Of the published heuristics the next system call was the best: the
+ * Mechanism. The best of the published heuristics was the next system call: the
  * library that does the wide work returns to a program that does something with
  * the result. The adaptive method does the same, and learns how long each task
- * then stays scalar. If that was too short to be worth two moves on average over
- * some phases, the task is kept over its system calls, and tried again, for a few
- * phases, after a while that gets longer each time, up to a bound. So a task that
- * alternates quickly moves rarely, and one that changes its ways is found out.
+ * then stays scalar. If that time was, on average over some phases, too short to be
+ * worth two moves, the task is kept over its system calls. It is tried again, for a
+ * few phases, after a while that gets longer each time, up to a bound. So a task
+ * that alternates quickly moves rarely, and one that changes its ways is noticed.
  *
- * It takes several phases, for while a task is kept nothing is learnt: a program
- * that encrypts something, asks for more, decrypts that and then computes for long
- * has a short time after each long one. Times count by their length, up to a bound,
- * since to keep a task over a long one costs as much as a hundred moves.
+ * This takes several phases, because nothing is learnt while a task is kept: a
+ * program that encrypts something, asks for more, decrypts that and then computes
+ * for long has a short scalar time after each long one. Times count by their length,
+ * up to a bound, because to keep a task over a long one costs as much as a hundred
+ * moves.
  *
- * All times are those for which the task ran: asleep it is in nobody's way.
+ * All times are those for which the task ran: a task that sleeps is in no other
+ * task's way.
  */
 #ifndef AVXSPEC_REMIGRATE_BPF_H
 #define AVXSPEC_REMIGRATE_BPF_H
 
 #include "arithmetic.bpf.h"
 
-/* By so much more than what is worthwhile one long time counts. */
+/* A long scalar time counts for this many times what is worthwhile, and for no more. */
 #define LONG_ENOUGH 16
-/* So many phases tell whether the way of the task is to alternate quickly, */
+/* How many phases tell whether a task alternates quickly. */
 #define TRIES 8
-/* ... and so many whether it still is. */
+/* How many phases tell whether it still does when it is tried again. */
 #define TRIES_AGAIN 2
 
 static __always_inline bool is_worthwhile(const struct avx_phase *phase,
@@ -40,7 +42,7 @@ static __always_inline bool is_worthwhile(const struct avx_phase *phase,
 	return phase->scalar >= policy->worthwhile_ns;
 }
 
-/* For how long the phase that begins is kept open, after a time that was scalar. */
+/* Learns for how long the phase that begins is kept open, after a scalar time. */
 static __always_inline void learn_to_keep(struct avx_phase *phase, const struct avx_policy *policy)
 {
 	u32 tries = phase->patience ? TRIES_AGAIN : TRIES;
@@ -67,7 +69,7 @@ static __always_inline void phase_begins(struct avx_phase *phase, const struct a
 		phase->scalar = moving_average(phase->scalar, scalar, AVX_WHOLE / TRIES);
 		learn_to_keep(phase, policy);
 	} else {
-		/* As long as nothing is known, it is taken to be just worthwhile. */
+		/* As long as the scalar time is not known, it is taken to be just worthwhile. */
 		phase->scalar = policy->worthwhile_ns;
 	}
 	phase->began = ran;

@@ -3,54 +3,54 @@
  * How many CPUs are AVX cores.
  *
  * Problem. Each AVX core too many has its clock lowered for nothing, and is one
- * that scalar work avoids; with one too few AVX work waits. The published answer
+ * that scalar work avoids. With one too few, AVX work waits. The published answer
  * is to give AVX cores the share of the machine that AVX work has of the CPU
  * time, by moving averages. It was reported to choose too many, and to change
  * its mind too often, for three reasons: on a machine that is not full the share
  * of the time is larger than the share of the machine; nothing says that
- * anybody waits; and every fluctuation of the average becomes a change.
+ * a task waits; and every fluctuation of the average becomes a change.
  *
  * Mechanism. The controller counts demand in CPUs: AVX work that ran, and AVX
- * work that waited, over the time that passed, as an average over a window. It
- * grows when AVX work waits longer than the policy wants, to what the demand
- * says and by one core at least, by more the more often in a row, and by more where
- * CPUs idle. It shrinks when it was larger than necessary all through the dwell time:
- * to what would have been enough at the worst moment of that time, where each would
- * have been used to no more than a part. The gap between the two and the dwell time
- * bound the number of changes whatever the load does.
+ * work that waited, over the time that passed, as an average over a window. The set
+ * grows when AVX work waits longer than the policy wants. It grows to what the demand
+ * says, by at least one core: by more the more often it grows in a row, and where CPUs
+ * idle. It shrinks when it was larger than necessary all through the dwell time: to
+ * what would have been enough at the worst moment of that time, where each core would
+ * have been used to no more than a part. The gap between the two thresholds and the
+ * dwell time bound the number of changes whatever the load does.
  *
  * How long to wait before cores are given back depends on how soon they are needed
  * again, which is learnt: where the set had to grow soon after it shrank, the dwell time
- * is four times as long, up to a bound, and halved again after two minutes without regrets.
- * So a load that ends frees its cores at once, and one that comes in bursts keeps them. And
- * it is the longer the less is given back, for one core of ten costs others in a fifth of a
- * second what ten cost them in a fiftieth.
+ * is four times as long, up to a bound, and is halved again after two minutes without
+ * regrets. So a load that ends frees its cores at once, and one that comes in bursts keeps
+ * them. The dwell time is also longer if less is given back, because one core of ten costs
+ * others in a fifth of a second what ten cores cost them in a fiftieth.
  *
- * Where CPUs are too few for all, the set is no larger than AVX work has a share in
- * the machine, but for three quarters of a core: share.bpf.h says how large that is. Tasks
- * come and go, so that is averaged over a longer time, and anew where it stays quite
- * another one. What others may have they get after the shortest dwell time; what idles
- * for a while may be had beyond any share.
+ * Where CPUs are too few for all, the set is no larger than the share of AVX work in the
+ * machine, with a tolerance of three quarters of a core: share.bpf.h says how large the
+ * share is. Tasks come and go, so the share is averaged over a longer time. The average
+ * begins anew if the share stays far from it. Cores that other work may have are given
+ * back after the shortest dwell time. CPUs that idle for a while may be had beyond any share.
  *
  * A share is seldom a number of whole cores, and what others want comes and goes sooner than
- * the set can follow. So where AVX work has more than its share just now it is other work that
- * is preferred on AVX cores. Else a server that others leave hardly enough CPUs waits for long
- * beside programs that never wait.
+ * the set can follow. So where AVX work has more than its share just now, other work is
+ * preferred on AVX cores. Otherwise a server to which others leave hardly enough CPUs would
+ * wait for long beside programs that never wait.
  *
  * Siblings that both run get little more than half of what each would get alone. So where CPUs
- * idle AVX work is given as many as let it have cores to itself in the measure in which the
- * machine has: all of it while there is a core for everybody, and less the more CPUs are busy.
- * What it has it keeps as long as it uses the part of it that the policy wants.
+ * idle, AVX work is given so many that it has cores to itself to the degree to which the whole
+ * machine could: all of it while there is a core for each task, and less the more CPUs are busy.
+ * AVX work keeps what it has as long as it uses the part of it that the policy wants.
  *
- * The first AVX core is not sized but given, to whoever runs AVX work; who hears
- * of it before does not wait for the next look: see first_need(). On a machine of several
- * nodes each one where AVX work begins has an AVX core of its own while as many CPUs idle
- * anyway: to go to another node costs far more than an AVX core that is not full. And whoever
- * may use none of those that are there, as in a container with CPUs of its own, gets one among
- * the CPUs that it may use, and keeps that as long as AVX work begins there.
+ * The first AVX core is not sized but given to the task that runs AVX work. Code that learns of
+ * such a task does not wait for the next look: see first_need(). On a machine of several nodes,
+ * each node where AVX work begins has an AVX core of its own while as many CPUs idle anyway: to
+ * go to another node costs far more than an AVX core that is not full. And a task that may use
+ * none of the AVX cores, as in a container with CPUs of its own, gets one among the CPUs that it
+ * may use, and keeps that as long as AVX work begins there.
  *
  * Limits. The demand of a task that stays an AVX task for too long is counted
- * in full; that is for remigrate.bpf.h to mend.
+ * in full: it is for remigrate.bpf.h to mend that.
  */
 #ifndef AVXSPEC_SIZING_BPF_H
 #define AVXSPEC_SIZING_BPF_H
@@ -62,42 +62,42 @@
 struct avx_demand {
 	u64 elapsed_ns;		  /* time on the wall */
 	u64 total_ns;		  /* time that tasks ran, summed over CPUs */
-	u64 avx_ns;		  /* ... AVX tasks among them */
+	u64 avx_ns;		  /* time that AVX tasks ran, as part of total_ns */
 	u64 wait_ns;		  /* time that AVX tasks waited in queues, summed over tasks */
-	u64 nr_waits;		  /* ... by so many that began to run */
-	struct avx_waiting avx;	  /* AVX tasks that wait now, */
-	struct avx_waiting other; /* ... and others */
+	u64 nr_waits;		  /* AVX tasks that began to run */
+	struct avx_waiting avx;	  /* AVX tasks that wait now */
+	struct avx_waiting other; /* other tasks that wait now */
 	u32 nr_cpus;		  /* online, and not isolated */
 	u32 granule;		  /* CPUs of a core: siblings share a clock */
-	u32 nr_nodes;		  /* where AVX work began of late */
-	u32 nr_confined;	  /* AVX cores that are kept for tasks which may use few others */
+	u32 nr_nodes;		  /* nodes where AVX work began lately */
+	u32 nr_confined;	  /* cores that are kept for AVX tasks that may use few others */
 };
 
 /* What sizing remembers from one look to the next. */
 struct avx_sizing {
 	u64 now;       /* the sum of all times that elapsed */
 	u64 grown_at;  /* when the set grew the last time */
-	u64 needed_at; /* when it was too small to lose a core, or lost one */
-	u64 peak;      /* the largest demand since the look after that, in CPU_BUSY, */
-	u64 spare_ns;  /* ... and the time of CPUs that were more than enough */
-	u64 shrunk_at; /* when it lost one the last time, or 0 */
-	u64 patience;  /* how long it takes to lose all, */
-	u64 learnt_at; /* ... and when that was decided */
-	u64 total;     /* moving averages, in CPU_BUSY: of what ran, */
-	u64 avx;       /* ... of AVX work that ran, */
-	u64 demand;    /* ... of AVX work that ran or waited, */
-	u64 fair;      /* ... and of what it may have where others want CPUs, */
-	u64 recent;    /* ... and the same lately, */
-	u64 fair_for;  /* ... while so much time passed; */
-	u64 apart_for; /* how long the two are far apart, by how far that is */
-	u64 weight;    /* what AVX tasks counted for that waited the last time, or 0 */
+	u64 needed_at; /* when the set had no core to spare the last time, or lost one */
+	u64 peak;      /* the largest demand since the look after needed_at, in CPU_BUSY */
+	u64 spare_ns;  /* the time of CPUs that were more than enough since needed_at */
+	u64 shrunk_at; /* when the set lost a core the last time, or 0 if that is no regret */
+	u64 patience;  /* how long it takes to lose all cores */
+	u64 learnt_at; /* when patience was decided the last time */
+	u64 total;     /* moving average of what ran, in CPU_BUSY */
+	u64 avx;       /* moving average of AVX work that ran, in CPU_BUSY */
+	u64 demand;    /* moving average of AVX work that ran or waited, in CPU_BUSY */
+	u64 fair;      /* moving average of what AVX work may have where others want CPUs */
+	u64 recent;    /* what AVX work may have, as fair is, but over recent time only */
+	u64 fair_for;  /* for how long fair has been averaged */
+	u64 apart_for; /* for how long fair and recent are far apart, weighted by how far */
+	u64 weight;    /* mean weight of the AVX tasks that waited the last time, or 0 */
 	u32 nr_avx;    /* CPUs that are AVX cores */
-	u32 for_nodes; /* ... that are to be there for each node to have some, or 0 */
-	u32 by_idle;   /* whether it grew the last time because CPUs idled, */
-	u32 has_more;  /* ... and whether AVX work has more than its share now */
+	u32 for_nodes; /* AVX cores that have to be there for each node to have some, or 0 */
+	u32 by_idle;   /* is true if the set grew the last time because CPUs idled */
+	u32 has_more;  /* is true if AVX work has more than its share now */
 };
 
-/* So much time in so much time. */
+/* Returns how many CPUs were busy if tasks ran for @ns in @elapsed_ns, in CPU_BUSY. */
 static __always_inline u64 cpus_busy(u64 ns, u64 elapsed_ns)
 {
 	return ns / 1000 * CPU_BUSY / at_least_one(elapsed_ns / 1000);
@@ -110,19 +110,19 @@ static __always_inline u32 round_up_to_cores(u64 cpus, const struct avx_demand *
 	return at_most((cpus + granule - 1) / granule * granule, demand->nr_cpus);
 }
 
-/* @parts of @whole, rounded up. */
+/* Returns @parts divided by @whole, rounded up. */
 static __always_inline u64 share_of(u64 parts, u64 whole)
 {
 	return (parts + at_least_one(whole) - 1) / at_least_one(whole);
 }
 
-/* The CPUs of which AVX work would use no more than @fill (1/1024). */
+/* Returns the number of CPUs of which @demand would use no more than @fill (1/1024). */
 static __always_inline u64 cpus_for(u64 demand, u64 fill)
 {
 	return share_of(demand, CPU_BUSY / AVX_WHOLE * fill);
 }
 
-/* The published method, as it stands. */
+/* This is the published method, as it stands. */
 static __always_inline u32 size_by_share(struct avx_sizing *sizing, const struct avx_policy *policy,
 					 const struct avx_demand *demand)
 {
@@ -134,7 +134,10 @@ static __always_inline u32 size_by_share(struct avx_sizing *sizing, const struct
 	return round_up_to_cores(share_of(sizing->avx * demand->nr_cpus, sizing->total), demand);
 }
 
-/* Of what is new, in an average over so long a time, or over as many looks as can be told. */
+/*
+ * Returns the weight of the newest value in an average over @average_ns, or over as many looks as
+ * the unit can tell (1/1024).
+ */
 static __always_inline u64 weight_of_new(const struct avx_demand *demand, u64 average_ns)
 {
 	u64 elapsed_ns = at_least_one(demand->elapsed_ns);
@@ -143,18 +146,19 @@ static __always_inline u64 weight_of_new(const struct avx_demand *demand, u64 av
 }
 
 /*
- * By how much longer than demand what AVX work may have is averaged, and what it had lately; and
- * how long the two are apart by a half if it is no busy moment of others, or longer if by less.
+ * These are windows, over one of which demand is averaged. What AVX work may have is averaged
+ * over the first number, and its recent value over the second. The two are apart by a half for the
+ * third if that is no busy moment of others; if they are apart by less it takes longer.
  */
 #define SHARE_WINDOWS 200
 #define RECENT_WINDOWS 8
 #define APART_WINDOWS 10
 
 /*
- * What AVX work may have now, on average since it began: that is noisy, and small changes of it
- * are not worth a change of the set. The second half of that time is enough, for in the first
- * one tasks may still come and go that stay AVX tasks later. Where it stays quite another one,
- * because somebody came or went, what was before does not count.
+ * Averages what AVX work may have, since it began: the value is noisy, and small changes of it
+ * are not worth a change of the set. The second half of that time is enough, because in the first
+ * half tasks that later stay AVX tasks may still come and go. If the value stays far from the
+ * average, because a task came or went, what was before does not count.
  */
 static __always_inline void average_share(struct avx_sizing *sizing,
 					  const struct avx_policy *policy,
@@ -181,10 +185,10 @@ static __always_inline void average_share(struct avx_sizing *sizing,
 	}
 }
 
-/* What AVX work may have beyond its share: how many others wait is chance, to some degree. */
+/* AVX work may have this beyond its share: how many others wait is chance, to some degree. */
 #define SHARE_SLACK (CPU_BUSY / 2)
 
-/* What runs, and what AVX work may have of that, on average. */
+/* Averages what runs, and what AVX work may have. */
 __verified_once int follow_share(struct avx_sizing *sizing __arg_nonnull,
 				 const struct avx_policy *policy __arg_nonnull,
 				 const struct avx_demand *demand __arg_nonnull)
@@ -206,7 +210,7 @@ __verified_once int follow_share(struct avx_sizing *sizing __arg_nonnull,
 	return 0;
 }
 
-/* How many cores' worth of CPUs idles lately. */
+/* Returns how many cores' worth of CPUs idled lately. */
 static __always_inline u64 idle_cores(const struct avx_sizing *sizing,
 				      const struct avx_demand *demand)
 {
@@ -214,7 +218,7 @@ static __always_inline u64 idle_cores(const struct avx_sizing *sizing,
 	       (at_least_one(demand->granule) * CPU_BUSY);
 }
 
-/* The nearest number of whole cores, and one at least; the last may have fewer CPUs. */
+/* Returns the CPUs of the nearest number of whole cores, at least one; the last may be smaller. */
 static __always_inline u64 nearest_cores(u64 cpus_busy, const struct avx_demand *demand)
 {
 	u64 core = at_least_one(demand->granule), halves = cpus_busy / (CPU_BUSY / 2);
@@ -225,9 +229,10 @@ static __always_inline u64 nearest_cores(u64 cpus_busy, const struct avx_demand 
 }
 
 /*
- * The most that AVX work may have. That is less where more of it runs, and so waits less, and
- * it fluctuates; so what is there has to be wrong by three quarters of a core, or a bit less,
- * for an average never comes to quite all CPUs. But what idles lately may be had as well.
+ * Returns the most CPUs that AVX work may have. Its share is less where more of it runs, and so
+ * less of it waits, and the share fluctuates. So the set has to be wrong by three quarters of a
+ * core, or by a bit less, because an average never comes to quite all CPUs. CPUs that idled lately
+ * may be had as well.
  */
 __verified_once u32 most_cpus(const struct avx_sizing *sizing __arg_nonnull,
 			      const struct avx_demand *demand __arg_nonnull)
@@ -242,7 +247,10 @@ __verified_once u32 most_cpus(const struct avx_sizing *sizing __arg_nonnull,
 	return at_most(at_least(at_most(sizing->nr_avx, most), least), demand->nr_cpus);
 }
 
-/* Whether AVX work waited for longer than it should, and there was enough of it. */
+/*
+ * Returns true if AVX work waited for longer than it should, there was enough of it, and it may
+ * have more CPUs.
+ */
 static __always_inline bool is_too_small(const struct avx_sizing *sizing,
 					 const struct avx_policy *policy,
 					 const struct avx_demand *demand, u32 most)
@@ -252,7 +260,7 @@ static __always_inline bool is_too_small(const struct avx_sizing *sizing,
 	       most > sizing->nr_avx;
 }
 
-/* A core for each node where AVX work began, if as many CPUs idle; or 0. */
+/* Returns the CPUs of a core for each node where AVX work began, if as many CPUs idle; or 0. */
 static __always_inline u32 one_for_each_node(const struct avx_sizing *sizing,
 					     const struct avx_demand *demand)
 {
@@ -265,9 +273,9 @@ static __always_inline u32 one_for_each_node(const struct avx_sizing *sizing,
 }
 
 /*
- * As many as let so much AVX work (CPU_BUSY) have cores to itself in the measure in which the
- * machine has, as far as they idle; or 0 if there is none, less than a core's worth of CPUs
- * idles, or cores have no siblings.
+ * Returns how many CPUs let @avx, in CPU_BUSY, have cores to itself to the degree to which the
+ * whole machine could, as far as CPUs idle. Returns 0 if there is no AVX work, if less than a
+ * core's worth of CPUs idles, or if cores have no siblings.
  */
 __verified_once u32 cpus_to_be_apart(u64 avx, const struct avx_sizing *sizing __arg_nonnull,
 				     const struct avx_demand *demand __arg_nonnull)
@@ -282,13 +290,13 @@ __verified_once u32 cpus_to_be_apart(u64 avx, const struct avx_sizing *sizing __
 	return at_most(nearest_cores(wanted, demand), sizing->nr_avx + idle * core);
 }
 
-/* The cores of which each is the first one that some AVX tasks may use. */
+/* Returns the CPUs of the cores of which each is the first that some AVX tasks may use. */
 static __always_inline u32 for_confined(const struct avx_demand *demand)
 {
 	return round_up_to_cores((u64)demand->nr_confined * at_least_one(demand->granule), demand);
 }
 
-/* What would do if demand were always @peak, and @most may be had. */
+/* Returns what would be enough if demand were always @peak, and @most may be had. */
 static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
 				      const struct avx_policy *policy,
 				      const struct avx_demand *demand, u32 most)
@@ -302,9 +310,9 @@ static __always_inline u32 enough_for(u64 peak, const struct avx_sizing *sizing,
 }
 
 /*
- * CPUs that idle beside AVX work that waits may as well be AVX cores. Who waits counts at once
- * then, and not when that ends; but a quarter of the idle CPUs at a time is enough, for whoever
- * begins to run leaves another CPU to somebody else.
+ * CPUs that idle beside AVX work that waits may as well be AVX cores. A task that waits then
+ * counts at once, and not when its wait ends. But a quarter of the idle CPUs at a time is enough,
+ * because a task that begins to run leaves another CPU to another task.
  */
 static __always_inline u64 grown_by_idle(const struct avx_sizing *sizing,
 					 const struct avx_demand *demand)
@@ -316,10 +324,10 @@ static __always_inline u64 grown_by_idle(const struct avx_sizing *sizing,
 }
 
 /*
- * In a closed system everybody waits while there are too few cores, and the
+ * In a closed system all tasks wait while there are too few cores, and the
  * demand seems to be that of all tasks. So the set grows by a quarter at first,
- * and looks whether that was enough; if it was not it doubles. A step that idle
- * CPUs make larger is a first one.
+ * and doubles if that was not enough. After a step that idle CPUs made larger,
+ * the next one is a first one again.
  */
 static __always_inline u32 one_step_larger(struct avx_sizing *sizing,
 					   const struct avx_policy *policy,
@@ -338,8 +346,8 @@ static __always_inline u32 one_step_larger(struct avx_sizing *sizing,
 }
 
 /*
- * The set is to have so many CPUs. What idled, and was taken for that, idles no more: averages
- * would come to that too late, and it would be given back meanwhile.
+ * The set is to have @larger CPUs. CPUs that were taken because they idled do not idle any more:
+ * the averages would follow too late, and the CPUs would be given back meanwhile.
  */
 static __always_inline u32 grow_to(struct avx_sizing *sizing, u32 larger)
 {
@@ -350,8 +358,9 @@ static __always_inline u32 grow_to(struct avx_sizing *sizing, u32 larger)
 }
 
 /*
- * What is needed so soon after it was given back was given back too soon: others may use what is
- * kept as well while it idles, and who waits until it is there again pays each time.
+ * Cores that are needed within this time after they were given back were given back too soon:
+ * others may use kept cores as well while these idle, and a task that waits until they are there
+ * again pays each time.
  */
 #define REGRET_NS (10 * 1000 * 1000 * 1000ULL)
 #define FORGET_NS (12 * REGRET_NS)
@@ -377,9 +386,10 @@ static __always_inline void forget_regrets(struct avx_sizing *sizing,
 }
 
 /*
- * Whether cores have been more than enough for so long that they are given back: for its patience
- * if it was all of the set, and for longer the less of it was, for that is worth less, and sooner
- * needed again. But nobody waits for what others may have.
+ * Returns true if cores have been more than enough for so long that they are given back. That
+ * takes the patience if the whole set was, and longer the smaller the part is that was, because it
+ * is worth less, and sooner needed again. Cores that others may have go after the shortest dwell
+ * time.
  */
 static __always_inline bool is_too_large(const struct avx_sizing *sizing,
 					 const struct avx_policy *policy, u32 most)
@@ -398,13 +408,16 @@ static __always_inline void begin_dwell(struct avx_sizing *sizing)
 	sizing->spare_ns = 0;
 }
 
-/* Nobody did AVX work, or waits to do some: what is waited counts only when that ends. */
+/*
+ * Returns true if no task did AVX work, or waits to do some: the time of a wait counts only when
+ * the wait ends.
+ */
 static __always_inline bool is_idle(const struct avx_demand *demand)
 {
 	return !demand->avx_ns && !demand->nr_waits && !demand->wait_ns && !demand->avx.nr;
 }
 
-/* A task needs an AVX core now, perhaps between two looks: how many are there to be. */
+/* A task needs an AVX core now, perhaps between two looks. Returns how many there are to be. */
 static __always_inline u32 first_need(struct avx_sizing *sizing, const struct avx_policy *policy,
 				      const struct avx_demand *demand)
 {
@@ -418,7 +431,7 @@ static __always_inline u32 first_need(struct avx_sizing *sizing, const struct av
 	return sizing->nr_avx;
 }
 
-/* So does one that may use none of those that are there. */
+/* A task needs an AVX core, and may use none that is there. Returns how many there are to be. */
 static __always_inline u32 another_need(struct avx_sizing *sizing, const struct avx_policy *policy,
 					const struct avx_demand *demand)
 {
@@ -447,12 +460,12 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	most = at_least(most_cpus(sizing, demand), for_confined(demand));
 	sizing->for_nodes = one_for_each_node(sizing, demand);
 	apart = cpus_to_be_apart(sizing->avx, sizing, demand);
-	/* Of the least work there is some: the last core goes when there is none. */
+	/* The least work counts as some, so that the last core goes only when there is none. */
 	sample = is_idle(demand) ? 0 : at_least_one(sample);
 	enough = enough_for(sample, sizing, policy, demand, most);
 	if (enough >= nr_avx)
 		begin_dwell(sizing);
-	/* What is spare first in this look may have been in use for a part of it. */
+	/* Cores that are first spare in this look may have been in use for a part of it. */
 	sizing->peak = sizing->spare_ns ? at_least(sizing->peak, sample) : 0;
 	sizing->spare_ns += since(enough, nr_avx) * demand->elapsed_ns;
 
@@ -478,13 +491,13 @@ static __always_inline u32 size_by_demand(struct avx_sizing *sizing,
 	enough = enough_for(sample, sizing, policy, demand, most);
 	sizing->demand = at_most(sizing->demand, sample);
 	sizing->avx = at_most(sizing->avx, sample);
-	/* What others get is no regret. */
+	/* Cores that others get are no regret. */
 	sizing->shrunk_at = nr_avx > most ? 0 : sizing->now;
 	begin_dwell(sizing);
 	return at_most(enough, nr_avx);
 }
 
-/* A regular look: how many CPUs are to be AVX cores from now on. */
+/* Takes a regular look. Returns how many CPUs are to be AVX cores from now on. */
 __verified_once u32 size_avx_set(struct avx_sizing *sizing __arg_nonnull,
 				 const struct avx_policy *policy __arg_nonnull,
 				 const struct avx_demand *demand __arg_nonnull)
@@ -492,7 +505,7 @@ __verified_once u32 size_avx_set(struct avx_sizing *sizing __arg_nonnull,
 	sizing->now += demand->elapsed_ns;
 	if (policy->sizing != SIZING_CONTROLLER)
 		sizing->has_more = false;
-	/* How many were needed is known when somebody is served again. */
+	/* The number that was needed is kept, and known when tasks are served again. */
 	if (policy->avx_cores_for == SERVED_NOBODY)
 		return 0;
 	switch (policy->sizing) {
@@ -510,7 +523,7 @@ __verified_once u32 size_avx_set(struct avx_sizing *sizing __arg_nonnull,
 	return sizing->nr_avx;
 }
 
-/* Why the next CPU gets @role, while so many are AVX cores. */
+/* Returns why the next CPU gets @role, while @nr_avx CPUs are AVX cores. */
 static __always_inline enum avx_role_cause role_cause(const struct avx_policy *policy,
 						      enum avx_role role, u32 nr_avx, u32 granule)
 {
@@ -520,7 +533,7 @@ static __always_inline enum avx_role_cause role_cause(const struct avx_policy *p
 		return ROLE_FOR_NUMBER;
 	if (role == ROLE_SCALAR)
 		return ROLE_SHRINKING;
-	/* All CPUs of the first core are for the first one who needs it. */
+	/* All CPUs of the first core are for the first task that needs it. */
 	return nr_avx < at_least_one(granule) ? ROLE_FIRST_NEED : ROLE_GROWTH;
 }
 
