@@ -126,7 +126,7 @@ fn numbers_are_in_seconds_and_labels_are_escaped() {
     assert_eq!(samples[&format!("avxspec_cgroup_avx_seconds_total{{cgroup=\"{path}\"}}")], 1.5);
     assert!(text.contains("# UNIT avxspec_lowered_seconds seconds\n"));
     assert!(text.contains(
-        "# HELP avxspec_lowered_seconds time at a low clock as scalar CPUs, modelled.\n"
+        "# HELP avxspec_lowered_seconds time at a low clock of scalar CPUs, modelled.\n"
     ));
 }
 
