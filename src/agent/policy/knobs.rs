@@ -77,8 +77,8 @@ pub static KNOBS: &[Knob] = &[
             (intf::SERVED_HINTED, "hinted"),
             (intf::SERVED_ALL, "all"),
         ])),
-        "for whom there are AVX cores: nobody, so that AVX work is counted and nothing else is done; \
-         threads that say what their work is; or whoever does AVX work"
+        "who gets AVX cores: nobody, so that AVX work is only counted; threads that say what \
+         their work is (hinted); or all tasks that do AVX work"
     ),
     knob!(
         "classes",
@@ -87,8 +87,9 @@ pub static KNOBS: &[Knob] = &[
             (intf::CLASSES_AVX512, "avx512"),
             (intf::CLASSES_AVX512_AVX2_HEAVY, "avx512+avx2-heavy"),
         ])),
-        "what is AVX work: 512-bit instructions; or heavy 256-bit ones as well, where threads say \
-         so, for of these nothing else tells; in the tier counters it is whatever lowers the clock"
+        "what counts as AVX work: 512-bit instructions; or also heavy 256-bit instructions of \
+         threads that say that they use them, because nothing else tells of these. In the tier \
+         counters it is whatever lowers the clock"
     ),
     knob!(
         "sizing",
@@ -99,49 +100,62 @@ pub static KNOBS: &[Knob] = &[
             (intf::SIZING_CONTROLLER, "controller"),
             (intf::SIZING_LIST, "list"),
         ])),
-        "how many AVX cores: avx-cpus of them; the share of the CPU time that AVX work has; \
-         what AVX work needs not to wait, nor to share cores beside idle ones; or those in \
-         avx-cpu-list"
+        "how the number of AVX cores is decided: static, by avx-cpus; share, by the share of the \
+         CPU time that AVX work has; controller, by what AVX work needs so that it neither waits \
+         nor shares cores beside idle ones; list, by avx-cpu-list"
     ),
-    knob!("avx-cpus", avx_cpus, Count(0..=8192), "CPUs that are AVX cores, with sizing=static"),
+    knob!("avx-cpus", avx_cpus, Count(0..=8192), "how many CPUs are AVX cores, with sizing=static"),
     Knob {
         name: "avx-cpu-list",
         value: Cpus(|policy| &policy.avx_cpu_list, |policy| &mut policy.avx_cpu_list),
-        help: "which CPUs are AVX cores, with sizing=list; those that are offline or isolated are not",
+        help: "which CPUs are AVX cores, with sizing=list. CPUs of the list that are offline or \
+         isolated do not become AVX cores",
     },
     knob!(
         "share-alpha",
         share_alpha,
         Fraction(1..=1024),
-        "weight of the newest value, with sizing=share"
+        "weight of the newest value in the average of AVX work's share, with sizing=share"
     ),
     knob!(
         "grow-fill",
         grow_fill,
         Fraction(1..=1024),
-        "how much of the AVX cores' time may be used before there is another"
+        "how much of the AVX cores' time AVX work may use before there is one more AVX core"
     ),
     knob!(
         "shrink-fill",
         shrink_fill,
         Fraction(1..=1024),
-        "and how little of the others' before there is one less; below grow-fill"
+        "how little of the time of all AVX cores but one AVX work has to use before there is one \
+         less. It must be below grow-fill"
     ),
-    knob!("window", window_ns, Time(MS..=S), "over how long demand is averaged"),
-    knob!("wait-target", wait_target_ns, Time(0..=100 * MS), "how long AVX work may wait"),
-    knob!("grow-dwell", grow_dwell_ns, Time(0..=10 * S), "least time between two growths"),
+    knob!("window", window_ns, Time(MS..=S), "over how long the demand for AVX cores is averaged"),
+    knob!(
+        "wait-target",
+        wait_target_ns,
+        Time(0..=100 * MS),
+        "how long AVX work may wait for an AVX core, on average, before there is one more"
+    ),
+    knob!(
+        "grow-dwell",
+        grow_dwell_ns,
+        Time(0..=10 * S),
+        "least time between two growths of the set of AVX cores"
+    ),
     knob!(
         "shrink-dwell",
         shrink_dwell_ns,
         Time(0..=10 * S),
-        "for how long all AVX cores must not have been needed to be given back, at first; a part of \
-         them the longer the smaller it is"
+        "how long it takes until all AVX cores are given back that are not needed, at first. To \
+         give back a part of them takes the longer the smaller the part is"
     ),
     knob!(
         "shrink-dwell-max",
         shrink_dwell_max_ns,
         Time(0..=60 * S),
-        "... and at most, for it grows where they are soon needed again"
+        "upper bound of shrink-dwell, which grows where AVX cores are needed again soon after \
+         they were given back"
     ),
     knob!(
         "placement",
@@ -151,36 +165,38 @@ pub static KNOBS: &[Knob] = &[
             (intf::PLACEMENT_SPREAD, "spread"),
             (intf::PLACEMENT_FIRST_USE, "first-use"),
         ])),
-        "AVX cores on one node while there is room, but while CPUs idle the controller has first \
-         one on each node where AVX work begins; evenly over the nodes; or, as published, where \
-         AVX work begins, until there is none"
+        "where AVX cores are: pack, on one node while there is room, but while CPUs idle the \
+         controller gives each node where AVX work begins one first; spread, evenly over the \
+         nodes; first-use, where AVX work begins, until there is none, as published"
     ),
     knob!(
         "lend-idle-cores",
         lend_idle_cores,
         Choice(FLAG),
-        "other work takes an AVX core on which nothing runs before it shares another core with a \
-         sibling, and leaves when AVX work comes or such a core idles; off, it does so only where \
-         no other CPU idles"
+        "on: other work takes an AVX core on which nothing runs before it shares another core \
+         with a sibling, and leaves when AVX work comes or another core idles. off: it takes an \
+         AVX core only where no other CPU idles"
     ),
     knob!(
         "scalar-penalty",
         scalar_penalty_ns,
         Time(0..=S),
-        "how long other work must have been due to be treated like AVX work on an AVX core; where \
-         AVX work has more than its share, with sizing=controller, it is AVX work that must"
+        "how long other work must have been due before an AVX core treats it like AVX work. \
+         Where AVX work has more than its share, with sizing=controller, AVX work has to wait \
+         that long instead"
     ),
     knob!(
         "stranded",
         stranded_ns,
         Time(0..=S),
-        "how long AVX work must have been due to be taken by a scalar CPU"
+        "how long AVX work must have been due before a scalar CPU takes it"
     ),
     knob!(
         "steal",
         steal_ns,
         Time(0..=S),
-        "how long a task must have been due to be taken by a CPU of another cache that is not idle"
+        "how long a task must have been due before a CPU of another cache takes it that is not \
+         idle"
     ),
     knob!(
         "return",
@@ -191,53 +207,63 @@ pub static KNOBS: &[Knob] = &[
             (intf::RETURN_TIMEOUT, "timeout"),
             (intf::RETURN_ADAPTIVE, "adaptive"),
         ])),
-        "when an AVX task is scalar again: with its next system call; when it is switched out; \
-         with the time-out alone; or with a system call unless it always comes back soon"
+        "when an AVX task becomes a scalar one: syscall, with its next system call; switch, when \
+         it is switched out; timeout, after return-timeout alone; adaptive, with a system call \
+         unless it always comes back soon"
     ),
     knob!(
         "avx-slice",
         avx_slice_ns,
         Time(100 * US..=20 * MS),
-        "how long an AVX task may run before the next one"
+        "upper bound of the slice of an AVX task"
     ),
     knob!(
         "return-timeout",
         return_timeout_ns,
         Time(100 * US..=10 * S),
-        "without wide vectors for so long it is, whatever the method"
+        "an AVX task becomes a scalar one after this long without wide vectors, whatever \
+         `return` says"
     ),
     knob!(
         "worthwhile",
         worthwhile_ns,
         Time(0..=100 * MS),
-        "a task that is back sooner, on average over some phases, is better left where it is, \
-         with return=adaptive"
+        "a task that needs AVX cores again sooner than this, on average over some phases, stays \
+         on them, with return=adaptive"
     ),
     knob!(
         "retry-max",
         retry_max_ns,
         Time(MS..=10 * S),
-        "... and tried again after this at the latest"
+        "the longest time for which such a task stays on AVX cores before it is tried again \
+         whether it may leave, with return=adaptive"
     ),
     knob!(
         "backoff-min",
         backoff_min_ns,
         Time(0..=10 * S),
-        "how long a task stays visible after a light instruction of AVX-512, at first"
+        "how long AVX-512 stays visible to a task after its first light AVX-512 instruction"
     ),
-    knob!("backoff-max", backoff_max_ns, Time(0..=10 * S), "... and at most, for it doubles"),
+    knob!(
+        "backoff-max",
+        backoff_max_ns,
+        Time(0..=10 * S),
+        "upper bound of the time for which AVX-512 stays visible, which doubles with each light \
+         AVX-512 instruction that faults"
+    ),
     knob!(
         "mixed-memory",
         mixed_memory_ns,
         Time(0..=10 * S),
-        "a task with light instructions is kept on AVX cores if it used wide ones that lately"
+        "a task that uses light AVX-512 instructions is kept on AVX cores if it used wide ones \
+         within this time"
     ),
     knob!(
         "detection-grace",
         detection_grace_ns,
         Time(0..=10 * S),
-        "how long nothing is hidden from a program that asks CPUID what there is; with 0 it is not \
-         noticed that it does"
+        "how long nothing is hidden from a program that asks CPUID for the features of the CPU. \
+         With 0 nothing notices that it asks"
     ),
     knob!(
         "licence-hold",
@@ -249,7 +275,8 @@ pub static KNOBS: &[Knob] = &[
         "licence-drop",
         licence_drop,
         FractionOrCpu(0..=1024),
-        "how much of the clock is lost then; cpu is what is known of the CPU"
+        "how much of the clock is lost while it is low. With `cpu` it is what is known of this \
+         model of CPU"
     ),
     knob!(
         "fairness",
@@ -258,28 +285,28 @@ pub static KNOBS: &[Knob] = &[
             (intf::FAIRNESS_OFF, "off"),
             (intf::FAIRNESS_COMPENSATE, "compensate"),
         ])),
-        "whether who runs at a clock that others made low, by what ran there before or runs beside \
-         it, pays for what it loses, too"
+        "compensate: a task that runs while the clock is low because of others, which ran there \
+         before or run on the sibling, does not pay for what it loses. off: it does"
     ),
     knob!(
         "trials",
         trials,
         Choice(&by_number([(intf::TRIALS_OFF, "off"), (intf::TRIALS_ON, "on")])),
-        "whether there are AVX cores is decided by what programs get done with them and without, \
-         which is tried for some seconds where there is AVX work, and again after ever longer pauses"
+        "on: there are AVX cores only if programs get more done with them than without. Both are \
+         tried for some seconds where there is AVX work, and again after growing pauses"
     ),
     knob!(
         "quiet-library",
         quiet_library,
         Choice(FLAG),
-        "programs that start get string functions without AVX-512 from the C library, and see \
-         AVX-512 themselves; but not those that are marked as needing x86-64-v4"
+        "on: programs that start get string functions without AVX-512 from the C library, and \
+         see AVX-512 themselves, unless they are marked as needing x86-64-v4"
     ),
     Knob {
         name: "never-hide",
         value: List(|policy| &policy.never_hide, |policy| &mut policy.never_hide),
-        help: "programs, by their names in /proc/PID/comm, from which AVX-512 is never hidden: \
-               their AVX work is seen in samples only",
+        help: "programs, by their names in /proc/PID/comm, from which AVX-512 is never hidden. Their \
+         AVX work is seen in samples only",
     },
 ];
 

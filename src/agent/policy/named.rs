@@ -22,37 +22,37 @@ pub static NAMED: &[Named] = &[
     Named {
         name: DEFAULT,
         settings: &[],
-        purpose: "what suits most machines: as many AVX cores as AVX work needs, if trials on the \
-                  machine as it runs say that programs get more done so, and otherwise none",
+        purpose: "for most machines: as many AVX cores as AVX work needs, if trials on the machine \
+                  as it runs say that programs get more done with them, and otherwise none",
     },
     Named {
         name: "fault-migrate",
         settings: &["trials=off", "sizing=share", "return=syscall"],
-        purpose: "the mechanism at its plainest: AVX cores by the share of AVX work, back with \
-                  the next system call, for every program",
+        purpose: "the plain mechanism, for every program: as many AVX cores as AVX work has a \
+                  share of the CPU time, and tasks leave them with their next system call",
     },
     Named {
         name: "static",
         settings: &["trials=off", "sizing=static"],
-        purpose: "the same number of AVX cores at all times, which is the knob avx-cpus",
+        purpose: "the same number of AVX cores at all times, which the knob avx-cpus sets",
     },
     Named {
         name: "fair",
         settings: &["trials=off", "fairness=compensate", "sizing=static", "avx-cpus=0"],
-        purpose: "nobody is moved for AVX work, and who suffers from a clock that others made low \
-                  gets as much more time: for machines that tenants share",
+        purpose: "for machines that tenants share: no task is moved because of AVX work, and a \
+                  task that loses time because others made the clock low gets that much more time",
     },
     Named {
         name: "hints",
         settings: &["avx-cores-for=hinted"],
-        purpose: "AVX cores for threads that say what their work is, and everybody else as if \
-                  there were none",
+        purpose: "AVX cores for threads that say what their work is, while AVX work of all other \
+                  threads is treated as if there were none",
     },
     Named {
         name: "observe",
         settings: &["avx-cores-for=nobody"],
-        purpose: "AVX work is counted and nothing is done about it: what to start with where \
-                  nobody knows yet whether AVX cores pay",
+        purpose: "AVX work is counted and nothing is done about it: a start where it is not known \
+                  yet whether AVX cores pay",
     },
 ];
 
