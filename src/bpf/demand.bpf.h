@@ -17,8 +17,8 @@
 extern const struct kernel_cpustat kernel_cpustat __ksym;
 
 /*
- * How often the size of the set is looked at. Where the set follows its use, it is looked at
- * with each tick, as published.
+ * How often the size of the set is looked at, and how often where the set follows its use, as
+ * published.
  */
 #define LOOK_NS (10 * 1000 * 1000ULL)
 #define LOOK_CLOSELY_NS (1 * 1000 * 1000ULL)

@@ -92,9 +92,9 @@ static void show(struct task_struct *p, struct task_ctx *tctx)
 }
 
 /*
- * Returns what is hidden between phases. CPUID is hidden too where the CPU can do that, so
- * that a library that looks for AVX-512 then finds it. If one library has looked, that says
- * nothing about the next one.
+ * Returns what is hidden between phases. CPUID is hidden too where the CPU can do that and the
+ * policy grants a time to programs that ask it, so that a library that looks for AVX-512 then
+ * finds it. If one library has looked, that says nothing about the next one.
  */
 static u32 hidden_between_phases(const struct avx_policy *policy)
 {

@@ -10,7 +10,8 @@
  * before it has been used.
  *
  * Mechanism. Nothing is hidden from a process before one of its tasks was seen with
- * 512-bit vectors: by then the process has detected AVX-512. From then on AVX-512 is
+ * 512-bit vectors: by then the process has detected AVX-512. (While a program starts,
+ * quiet.bpf.h hides AVX-512 from its C library.) From then on AVX-512 is
  * hidden from its tasks while they are not AVX tasks, and each instruction that faults
  * is looked at. This does not depend on the CPU: a task that begins a scalar phase on
  * an AVX core may be interrupted and go on elsewhere, and then it would be too late,
