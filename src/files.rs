@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files that somebody names: nothing of one that is no regular file, or is larger than it can be,
-//! is taken into memory, and nothing is waited for.
+//! Reads files that a user names. What is no regular file is not read, no more is taken into memory
+//! than a file may have and one byte, and nothing waits.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -23,7 +23,7 @@ pub fn read_text(path: &Path, largest_kib: u64) -> Result<String> {
     String::from_utf8(read(path, largest_kib)?).ok().context("it is no text in UTF-8")
 }
 
-/// A pipe has nobody at its other end to wait for.
+/// Opens a file. It does not wait for the other end of a pipe, at which there may be nobody.
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);

@@ -32,7 +32,7 @@ use crate::agent::trial::outside::{Outside, Place};
 use crate::cmd::later::Later;
 use crate::cmd::log::Log;
 
-/// What means something only where a scheduler is started.
+/// The options that mean something only where a scheduler is started.
 const OF_A_START: [&str; 12] = [
     "stats",
     "policy",
@@ -200,7 +200,7 @@ fn run(opts: Opts, log: &mut Option<Log>) -> Result<()> {
     if opts.help_metrics {
         return cmd::help_metrics::run();
     }
-    // Who only asks has nothing to log, and is to be quick.
+    // A command that only asks has nothing to log, and has to be quick.
     if opts.command.is_none() || opts.verbose {
         *log = Some(cmd::log_to_stderr(opts.verbose)?);
     }
@@ -241,7 +241,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let why = format!("{NAME}: {error:#}\n");
-            // A disk that is full is no reason to panic.
+            // A full disk is no reason to panic.
             let _ = match &log {
                 Some(log) => log.writer().write_all(why.as_bytes()),
                 None => io::stderr().write_all(why.as_bytes()),
@@ -267,7 +267,7 @@ mod tests {
         assert!(asked("16777217").is_err());
     }
 
-    /// The defaults of flags are no wish.
+    /// The defaults of options do not count as given.
     #[test]
     fn who_only_monitors_is_not_given_what_starts_a_scheduler() {
         let parse = |rest: &[&str]| {

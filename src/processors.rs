@@ -2,7 +2,7 @@
 //! Processors, and the clocks that they have for wide vectors.
 //!
 //! Problem: the scheduler decides by how much of the clock is lost, and the simulator models the
-//! same processors. Both are to have the same numbers, and neither to depend on the other.
+//! same processors. Both need the same numbers, and neither may depend on the other.
 //!
 //! Mechanism: one table, with the sources of its numbers.
 //!
@@ -11,15 +11,15 @@
 
 use crate::bpf::intf::{AVX_CLOCK_STEPS, AVX_WHOLE, NO_CLOCK_COUNTERS, avx_clock_step, avx_clocks};
 
-/// The clocks while not more than so many cores of a socket are active.
+/// The clocks while no more than `up_to_cores` cores of a socket are active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     pub up_to_cores: u32,
-    /// By licence.
+    /// The clock at each licence.
     pub mhz: [u32; 3],
 }
 
-/// Of a processor that nobody calibrated.
+/// The clocks of a processor that nobody calibrated.
 pub const UNKNOWN_CLOCKS: avx_clocks = avx_clocks {
     counters: NO_CLOCK_COUNTERS as u64,
     nr_steps: 0,
@@ -38,9 +38,9 @@ const ZEN4: &str = "vendor_id: AuthenticAMD\ncpu family: 25\nmodel: 17\nstepping
 /// A processor whose clocks are known, or taken to be.
 pub struct Processor {
     pub name: &'static str,
-    /// What is in the name that it gives itself, if its clocks are known well enough.
+    /// A part of the name that it gives itself, if its clocks are known well enough.
     calls_itself: Option<&'static str>,
-    /// None where the number makes no difference.
+    /// The number of cores, or none where it makes no difference.
     pub cores: Option<u32>,
     pub steps: &'static [Step],
     /// Whether the clock depends on the licence.
@@ -50,7 +50,7 @@ pub struct Processor {
     pub cpuinfo: &'static str,
 }
 
-/// For any number of cores.
+/// Any number of cores.
 const ANY: u32 = u32::MAX;
 
 const fn step(up_to_cores: u32, l0: u32, l1: u32, l2: u32) -> Step {
@@ -149,13 +149,13 @@ pub const PROCESSORS: [Processor; 7] = [
     },
 ];
 
-/// Of what calls itself so.
+/// Returns the calibrated processor that calls itself `name`.
 pub fn calibrated(name: &str) -> Option<&'static Processor> {
     let is_it = |it: &&Processor| it.calls_itself.is_some_and(|part| name.contains(part));
     PROCESSORS.iter().find(is_it)
 }
 
-/// What the scheduler is told of a processor with these.
+/// Returns what the scheduler is told of a processor with these steps.
 pub fn known_clocks(steps: &[Step]) -> avx_clocks {
     let whole = u64::from(AVX_WHOLE);
     let lost = |step: &Step, licence| {

@@ -16,7 +16,7 @@ use crate::bpf::intf::{
 };
 use crate::bpf::skel::BpfSkel;
 
-/// One for each CPU that there may be.
+/// Returns the statistics of each possible CPU.
 pub fn cpu_stats(skel: &BpfSkel<'_>) -> Result<Vec<avx_cpu_stats>> {
     let per_cpu = skel
         .maps
@@ -27,9 +27,9 @@ pub fn cpu_stats(skel: &BpfSkel<'_>) -> Result<Vec<avx_cpu_stats>> {
     per_cpu.iter().map(|bytes| parse(bytes)).collect()
 }
 
-/// Of all CPUs that there may be, at the price of one call.
+/// Reads the roles of all possible CPUs, at the price of one call.
 fn look_at_roles(skel: &BpfSkel<'_>, nr_cpu_ids: u32) -> Result<Vec<avx_cpu_role>> {
-    // Room for one more, or the kernel is asked whether that was all.
+    // There is room for one more. Otherwise the kernel is asked again whether that was all.
     let rows = skel.maps.cpu_roles.lookup_batch(nr_cpu_ids + 1, MapFlags::ANY, MapFlags::ANY);
     let rows = rows.context("cannot read what the CPUs are")?;
     let roles: Vec<_> = rows.map(|(_, role)| parse(&role)).collect::<Result<_>>()?;
@@ -37,8 +37,9 @@ fn look_at_roles(skel: &BpfSkel<'_>, nr_cpu_ids: u32) -> Result<Vec<avx_cpu_role
     Ok(roles)
 }
 
-/// Not while one is being written: then a time might be counted twice, and be less the next time.
-/// So two looks have to agree, and few are needed for that.
+/// Reads the roles until two looks in a row agree, at most four times. A look while a role is being
+/// written might count a time twice, and that time would be less at the next look. Few looks are
+/// needed until two agree.
 pub fn roles(skel: &BpfSkel<'_>) -> Result<Vec<avx_cpu_role>> {
     let nr_cpu_ids = skel.maps.cpu_roles.max_entries();
     let content = |role: &avx_cpu_role| (role.changes, role.since, role.avx_ns);
@@ -53,17 +54,18 @@ pub fn roles(skel: &BpfSkel<'_>) -> Result<Vec<avx_cpu_role>> {
     Ok(last)
 }
 
-/// Of programs in cgroups.
+/// Returns the books of programs in cgroups.
 pub fn ledgers(skel: &BpfSkel<'_>) -> Vec<(avx_owner, avx_book)> {
     rows(&skel.maps.ledgers)
 }
 
-/// One of each program that had some.
+/// Returns one light fault of each program that had any.
 pub fn light_faults(skel: &BpfSkel<'_>) -> Vec<(avx_owner, avx_light_fault)> {
     rows(&skel.maps.light_faults)
 }
 
-/// Who goes away meanwhile is left out; as it makes the kernel begin again, others may be met twice.
+/// Reads all rows of a map. A row that goes away meanwhile is left out. Because this makes the
+/// kernel begin again, other rows may be met twice, so they are collected by their keys.
 fn rows<T: Plain>(map: &impl MapCore) -> Vec<(avx_owner, T)> {
     let row = |key: Vec<u8>| {
         let value = map.lookup(&key, MapFlags::ANY).ok()??;
@@ -74,7 +76,7 @@ fn rows<T: Plain>(map: &impl MapCore) -> Vec<(avx_owner, T)> {
     rows.into_values().collect()
 }
 
-/// What programs got done, of which none goes away.
+/// Reads what programs got done. No program goes away from this map.
 pub fn progress(programs: &impl MapCore) -> Result<Vec<(avx_owner, avx_progress)>> {
     let row = |key: Vec<u8>| {
         let it = programs.lookup(&key, MapFlags::ANY).context("cannot read what programs do")?;
@@ -83,7 +85,7 @@ pub fn progress(programs: &impl MapCore) -> Result<Vec<(avx_owner, avx_progress)
     programs.keys().filter_map(|key| row(key).transpose()).collect()
 }
 
-/// One book for each of what `key` makes of the owners.
+/// Sums up the books whose owners have the same key.
 pub fn summed<K: Ord>(
     ledgers: &[(avx_owner, avx_book)],
     key: impl Fn(&avx_owner) -> K,
@@ -110,7 +112,7 @@ fn add(sum: &mut avx_book, book: &avx_book) {
     sum.lost_ns += book.lost_ns;
 }
 
-/// How many wait in a queue of a CPU, or of the cache of which it is the first one.
+/// Returns how many tasks wait in a queue of a CPU, or of the cache whose first CPU it is.
 pub fn waiting(skel: &BpfSkel<'_>, cpu: u32, kind: avx_queue_kind) -> Result<u64> {
     let queue = cpu * NR_QUEUE_KINDS + kind;
     let bytes = skel
@@ -122,12 +124,13 @@ pub fn waiting(skel: &BpfSkel<'_>, cpu: u32, kind: avx_queue_kind) -> Result<u64
     Ok(queue.nr_waiting)
 }
 
-/// As a BPF program wrote it.
+/// Parses an event that a BPF program wrote.
 pub fn event(bytes: &[u8]) -> Result<avx_event> {
     parse(bytes)
 }
 
-/// What is known of a thread, and of its process, if anything is.
+/// Reads what is known of a thread, and what is known of its process, if anything is. It is an
+/// error if nothing is known of the thread.
 pub fn task(skel: &BpfSkel<'_>, thread: i32) -> Result<(task_ctx, Option<avx_process>)> {
     let task = of_thread(&skel.maps.tasks, thread)?;
     let process = match first_thread_of(thread)? {
@@ -137,7 +140,8 @@ pub fn task(skel: &BpfSkel<'_>, thread: i32) -> Result<(task_ctx, Option<avx_pro
     Ok((task.with_context(|| format!("nothing is known of thread {thread}"))?, process))
 }
 
-/// By this, and nothing else, whoever watches a thread knows that it is gone.
+/// Returns the message that tells a client that the thread it watches is gone. The client knows it
+/// by nothing else.
 pub fn no_such_thread(thread: i32) -> String {
     format!("there is no thread {thread}")
 }
@@ -153,7 +157,8 @@ fn of_thread<T: Plain>(map: &impl MapCore, thread: i32) -> Result<Option<T>> {
     bytes.map(|bytes| parse(&bytes)).transpose()
 }
 
-/// That of its process, unless the thread is gone, or `/proc` hides others' (`hidepid`).
+/// Returns the first thread of its process. There is none if the thread is gone, or if `/proc`
+/// hides the threads of others (`hidepid`).
 fn first_thread_of(thread: i32) -> Result<Option<i32>> {
     let status = match fs::read_to_string(format!("/proc/{thread}/status")) {
         Err(error) if is_gone(&error) || is_hidden(&error) => return Ok(None),
@@ -164,25 +169,25 @@ fn first_thread_of(thread: i32) -> Result<Option<i32>> {
     Ok(Some(first.context("the kernel tells of no process")?))
 }
 
-/// Before the directory of a thread is opened, or afterwards.
+/// Returns true if the thread is gone, before its directory was opened or afterwards.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
-/// By `hidepid=1`; with 2 it seems to be gone.
+/// Returns true if `hidepid=1` hides the thread. With `hidepid=2` it seems to be gone.
 fn is_hidden(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
 fn open_thread(thread: i32) -> io::Result<OwnedFd> {
-    // SAFETY: the call touches no memory, and the result is a descriptor that nobody owns yet.
+    // SAFETY: the call touches no memory, and the result is a descriptor that nothing owns yet.
     unsafe {
         let fd = libc::syscall(libc::SYS_pidfd_open, thread, libc::PIDFD_THREAD);
         if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd as i32)) }
     }
 }
 
-/// Types that any bytes are a value of, but for flags, which only BPF programs write.
+/// Types of which any bytes are a value, except for flags, which only BPF programs write.
 trait Plain: Copy {}
 impl Plain for u64 {}
 impl Plain for avx_book {}

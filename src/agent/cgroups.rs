@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How the kernel's cgroups are called: it knows them by number.
+//! The names of cgroups, which the kernel knows by number.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,17 +7,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// By number. Nothing but the file system is asked, so anyone may, at any time.
+/// Returns the paths of all cgroups by their numbers. This asks nothing but the file system, so it
+/// may be called by any thread at any time.
 pub fn paths() -> BTreeMap<u64, String> {
     paths_in(&hierarchy_in(Path::new("/")))
 }
 
-/// Where cgroups have their names, by which they are found.
+/// Returns the directory in which cgroups are found by their names.
 pub fn hierarchy_in(root: &Path) -> PathBuf {
     hierarchy_below(&root.join("sys/fs/cgroup"))
 }
 
-/// The one that is the same for all controllers, which older systems have beside those of each.
+/// Returns the hierarchy that all controllers share. Older systems have it beside those of each
+/// controller.
 fn hierarchy_below(root: &Path) -> PathBuf {
     let unified = root.join("unified");
     if unified.join("cgroup.procs").exists() && !root.join("cgroup.procs").exists() {
@@ -27,7 +29,8 @@ fn hierarchy_below(root: &Path) -> PathBuf {
     }
 }
 
-/// The number is that of the directory, in this hierarchy: others may be mounted below.
+/// Returns the paths of cgroups by the inode numbers of their directories. It stays within this
+/// hierarchy, because others may be mounted below.
 pub fn paths_in(root: &Path) -> BTreeMap<u64, String> {
     let mut paths = BTreeMap::new();
     let Ok(hierarchy) = fs::metadata(root).map(|it| it.dev()) else { return paths };
@@ -46,8 +49,8 @@ pub fn paths_in(root: &Path) -> BTreeMap<u64, String> {
     paths
 }
 
-/// What is no text is spelled out, so that siblings are not called the same: a metric may not
-/// have two values.
+/// Spells out the bytes that are no text, so that no two siblings get the same name: a metric may
+/// not have two values.
 fn text_of(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
@@ -84,7 +87,8 @@ mod tests {
         assert_eq!(names, ["/", r"/caf\xe8", r"/caf\xe9", "/café"]);
     }
 
-    /// By the file that each of its directories has, and the root of a mixed one has not.
+    /// It is known by a file that each of its directories has, and that the root of a mixed one has
+    /// not.
     #[test]
     fn the_hierarchy_is_found_beside_those_of_controllers() {
         let root = tempfile::tempdir().unwrap();

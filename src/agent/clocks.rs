@@ -9,14 +9,14 @@ use crate::processors::{UNKNOWN_CLOCKS, calibrated, known_clocks};
 #[derive(Clone, Copy)]
 pub struct Clocks {
     pub known: avx_clocks,
-    /// How much is lost if they are not known, and on the whole (1/1024).
+    /// How much of the clock is lost if they are not known, and on the whole (1/1024).
     pub licence_drop: u64,
-    /// Whose clocks these are.
+    /// The name of the processor whose clocks these are.
     of: Option<&'static str>,
 }
 
 impl Clocks {
-    /// Of a CPU that calls itself so.
+    /// Returns the clocks of a CPU that calls itself `name`.
     pub fn of(name: &str, licence_drop: u64) -> Self {
         let processor = calibrated(name);
         Self {
@@ -44,7 +44,7 @@ mod tests {
     fn processors_are_known_by_their_names() {
         let known = Clocks::of("Intel(R) Xeon(R) Gold 6130 CPU @ 2.10GHz", 256);
         assert_eq!(known.to_string(), "the clocks of gold-6130");
-        // 2.8 GHz without wide vectors, and 1.9 with, where all of 16 cores are active.
+        // It has 2.8 GHz without wide vectors, and 1.9 with them, while all 16 cores are active.
         let last = known.known.steps[known.known.nr_steps as usize - 1];
         assert_eq!(last.lost[2], 1024 - 1024 * 1900 / 2800);
         for unknown in ["", "Intel(R) Xeon(R) Gold 6130T CPU @ 2.10GHz", "AMD EPYC 7452"] {

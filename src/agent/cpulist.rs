@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 
-/// Those below `end`; nothing is an empty list.
+/// Parses a list of CPUs, all of which must be below `end`. Empty text is an empty list.
 pub fn parse(text: &str, end: u32) -> Result<BTreeSet<u32>> {
     let mut cpus = BTreeSet::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {

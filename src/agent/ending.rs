@@ -21,13 +21,13 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Of a scheduler that has ended.
+    /// Reads how a scheduler ended. It must have ended already.
     pub fn of(skel: &mut BpfSkel<'_>) -> Result<Self> {
         let data = skel.maps.data_data.as_deref_mut().context("the kernel has no data")?;
         let dump = UEI_DUMP_PTR_MUTEX.lock().map_or(std::ptr::null(), |dump| dump.ptr);
         for words in [data.uei.reason.as_mut_ptr(), data.uei.msg.as_mut_ptr(), dump.cast_mut()] {
-            // SAFETY: the programs have ended each with a zero, they write no more to the memory
-            // that this process shares with them, and nothing else refers to it.
+            // SAFETY: the programs have ended each text with a zero. They write no more to the
+            // memory that this process shares with them, and nothing else refers to it.
             unsafe { make_text(words) };
         }
         let kind = data.uei.kind;
@@ -38,12 +38,13 @@ impl Ending {
         self.kind == ScxExitKind::SysRq as i32
     }
 
-    /// The kernel asks to load it anew.
+    /// Returns true if the kernel asks to load the scheduler anew.
     pub fn should_restart(&self) -> bool {
         self.says.should_restart()
     }
 
-    /// Prints what it says, unless all is well; an error is for the caller to tell.
+    /// Prints what the kernel says, unless all is well. It leaves it to the caller to print an
+    /// error.
     pub fn report(self) -> Result<()> {
         let is_peaceful = self.kind <= ScxExitKind::UnregKern as i32;
         let reported = if is_peaceful { Ok(()) } else { print(self.says) };
@@ -51,11 +52,12 @@ impl Ending {
     }
 }
 
-/// It prints, which nobody has to read, and panics where the disk is full.
+/// Prints the report in a thread of its own, because printing may wait for a reader, and panics
+/// where the disk is full.
 fn print(says: UserExitInfo) -> Result<()> {
     let (tell, told) = bounded(1);
     let print = move || {
-        // Nobody may wait for it any more.
+        // The caller may have stopped waiting.
         let _ = tell.send(says.report());
     };
     thread::Builder::new()
@@ -68,18 +70,18 @@ fn print(says: UserExitInfo) -> Result<()> {
     })
 }
 
-/// The kernel prints the names of threads as they are, which may be any bytes, and cuts what is too
-/// long. `UserExitInfo` wants text, and panics; what it tells comes to root's terminal, which obeys
-/// characters that nobody sees.
+/// Makes printable text of the bytes. The kernel prints the names of threads as they are, which may
+/// be any bytes, and cuts off what is too long. `UserExitInfo` panics if it is given what is no
+/// text. What it tells goes to root's terminal, which obeys characters that nobody sees.
 ///
 /// # Safety
 ///
-/// `words` is null, or the beginning of bytes that end with a zero, and that nobody else uses.
+/// `words` is null, or the beginning of bytes that end with a zero and that nothing else uses.
 unsafe fn make_text(words: *mut c_char) {
     if words.is_null() {
         return;
     }
-    // SAFETY: that is what the caller says.
+    // SAFETY: the caller guarantees it.
     let bytes = unsafe {
         let length = CStr::from_ptr(words).count_bytes();
         slice::from_raw_parts_mut(words.cast::<u8>(), length)
@@ -103,7 +105,7 @@ mod tests {
 
     fn as_text(words: &[u8]) -> String {
         let mut bytes = [words, b"\0"].concat();
-        // SAFETY: they end with a zero, and nobody else has them.
+        // SAFETY: they end with a zero, and nothing else uses them.
         unsafe { make_text(bytes.as_mut_ptr().cast()) };
         let told = CStr::from_bytes_with_nul(&bytes).unwrap();
         told.to_str().unwrap().to_owned()
@@ -114,13 +116,13 @@ mod tests {
         assert_eq!(as_text(b""), "");
         assert_eq!(as_text("gänzlich".as_bytes()), "gänzlich");
         assert_eq!(as_text(b"\xff\xfemine[7]\xc3"), "??mine[7]?");
-        // Cut within a character, with others behind it.
+        // This is cut within a character, with others behind it.
         assert_eq!(as_text(b"a\xe2\x82 b\xe2\x82\xac"), "a?? b\u{20ac}");
-        // A terminal shows these, and obeys those.
+        // A terminal shows a tab and a new line, and obeys the characters of the lines below.
         assert_eq!(as_text(b"a\tb\n"), "a\tb\n");
         assert_eq!(as_text(b"\x1b[2J\x07\r\x7f"), "?[2J???");
         assert_eq!(as_text("\u{9b}2Jä".as_bytes()), "??2Jä");
-        // SAFETY: nothing is there to be used.
+        // SAFETY: the pointer is null.
         unsafe { make_text(std::ptr::null_mut()) };
     }
 }

@@ -16,16 +16,16 @@ pub struct Explanation {
     /// default, scalar or avx.
     pub class: String,
     pub why: String,
-    /// What would make it another.
+    /// What would make its class another.
     pub until: String,
     pub avx512_is_hidden: bool,
-    /// Of the policy by which its last phase began or ended; 0 if there was none.
+    /// The generation of the policy by which its last phase began or ended; 0 if there was none.
     pub generation: u64,
     /// How long it is scalar between its phases, on average.
     pub scalar_between_phases_s: f64,
-    /// For how long it is kept where it is, since to move it is not worth it.
+    /// For how long it is kept where it is, because to move it is not worth the cost.
     pub kept_for_s: f64,
-    /// What trials know of AVX cores, if the policy leaves it to them.
+    /// What trials know of AVX cores, if the policy leaves these to trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trials: Option<Known>,
     pub book: Book,

@@ -14,22 +14,23 @@ use super::symbols::kernel_has;
 use crate::bpf::intf::avx_hint;
 use crate::bpf::skel::OpenBpfSkel;
 
-/// Where threads find it. It stays there when the scheduler ends, with the owner and the mode that
-/// somebody gave it, and whoever holds it is heard by the next scheduler.
+/// Where threads find the map. It stays there when the scheduler ends, with the owner and the mode
+/// that somebody gave it. The next scheduler hears the threads that still hold it.
 pub const PLACE: &str = "/sys/fs/bpf/scx_avxspec_hints";
 
-/// Through which all updates go.
+/// The kernel's function through which all updates of the map go.
 const UPDATE: &str = "bpf_pid_task_storage_update_elem";
 
-/// How the kernel marks its file system for BPF objects.
+/// The magic number of the kernel's file system for BPF objects.
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
-/// Whether the kernel tells of each update.
+/// Returns true if the kernel can tell of each update.
 pub fn are_told() -> Result<bool> {
     kernel_has(UPDATE)
 }
 
-/// Before the programs are loaded.
+/// Prepares the map of hints, and what hears of them. This has to happen before the programs are
+/// loaded.
 pub fn listen(skel: &mut OpenBpfSkel<'_>) -> Result<()> {
     let place = Path::new(PLACE);
     let is_told = are_told()?;
@@ -50,7 +51,8 @@ pub fn listen(skel: &mut OpenBpfSkel<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Somebody may have given it to another user, and the service has no power over others' files.
+/// Fails unless the map could be opened and is one of hints. Somebody may have given it to another
+/// user, and the service has no power over the files of others.
 fn is_map_of_hints(opened: libbpf_rs::Result<MapHandle>) -> Result<()> {
     let map = opened.with_context(|| {
         format!("cannot open {PLACE}: let root read and write it, or remove it")

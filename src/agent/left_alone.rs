@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where BPF programs find for whose work AVX cores are not, because a program says itself that it
-//! gets less done with them.
+//! The list in which BPF programs find the programs that get no AVX cores, because each says itself
+//! that it gets less done with them.
 
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags};
@@ -15,7 +15,7 @@ pub struct LeftAlone {
 }
 
 impl LeftAlone {
-    /// These and no others, as many of them as there is room for.
+    /// Lists these programs and no others, as many of them as there is room for.
     pub fn put(&mut self, skel: &mut BpfSkel<'_>, programs: &[avx_owner]) -> Result<()> {
         if self.programs.is_empty() && programs.is_empty() {
             return Ok(());
@@ -32,7 +32,7 @@ impl LeftAlone {
         }
         let variables =
             skel.maps.bss_data.as_mut().context("the BPF programs have no variables")?;
-        // What is known of programs is looked up anew.
+        // This makes the BPF programs look up anew what they know of programs.
         variables.left_alone_changes += 1;
         Ok(())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where the light instructions of AVX-512 are that a program mixes with wide ones.
+//! Finds the file with the light instructions of AVX-512 that a program mixes with wide ones.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,10 +8,11 @@ use std::path::Path;
 use crate::bpf::intf::{avx_light_fault, avx_owner};
 use crate::bpf::names::{printable, text_of};
 
-/// Of a list of mappings that goes on for longer nobody needs the rest.
+/// How much of a list of mappings is read. Nobody needs the rest of one that is longer.
 const LARGEST: u64 = 4 << 20;
 
-/// The name of a file, if a program of this name had a fault in one, and is there.
+/// Returns the name of the file in which a program of this name had a light fault, if it had one
+/// and its process is still there.
 pub fn file_of(program: &str, faults: &[(avx_owner, avx_light_fault)]) -> Option<String> {
     let is_of_it = |owner: &avx_owner| printable(&text_of(&owner.program)) == program;
     faults.iter().filter(|(owner, _)| is_of_it(owner)).find_map(|(_, fault)| {
@@ -22,7 +23,7 @@ pub fn file_of(program: &str, faults: &[(avx_owner, avx_light_fault)]) -> Option
     })
 }
 
-/// Of the C library, or of its linker, which begins a program.
+/// Returns true if the file is of the C library, or of its linker, which starts a program.
 pub fn is_of_c_library(file: &str) -> bool {
     ["libc.", "libc-", "ld-"].iter().any(|begin| file.starts_with(begin))
 }

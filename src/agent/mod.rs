@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads, observes and explains; schedules nothing.
+//! The agent loads the BPF programs, observes them and explains what they do. It schedules nothing.
 
 pub mod books;
 mod cgroups;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is done every so often, however busy it is meanwhile.
+//! Work that is done at intervals, however busy the agent is meanwhile.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Into so many parts the time is divided for which something is waited for.
+/// How many parts a time limit is divided into: after each, the condition is looked at again.
 const LOOKS: u32 = 100;
 
 pub struct Pace {
@@ -17,7 +17,7 @@ impl Pace {
         Self { every, last: now }
     }
 
-    /// Whether it is time; then the next time is a whole interval away.
+    /// Returns true if it is time. Then the next time is a whole interval away.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let is_due = now.duration_since(self.last) >= self.every;
         if is_due {
@@ -27,7 +27,8 @@ impl Pace {
     }
 }
 
-/// Whether it is so before that time is over. Each time that it is not yet, `meanwhile` is done.
+/// Returns true if the condition comes true within the limit. Each time that it is not true yet,
+/// `meanwhile` is called.
 pub fn is_so_within(limit: Duration, is_so: impl Fn() -> bool, meanwhile: impl Fn()) -> bool {
     let begun = Instant::now();
     while !is_so() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Connections of strangers: a thread for each, a bound on how many there are at once, and one on
-//! how long each of them may take for what it does.
+//! Connections of clients that are not trusted. Each has a thread of its own. There is a bound on
+//! how many there are at once, and one on how long each of them may take for what it does.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -13,27 +13,28 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tracing::warn;
 
-/// How long it is waited when there are no descriptors, or whatever else it is.
+/// How long to wait after a connection could not be served, because there were no descriptors or
+/// for any other reason.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Who receives them.
+/// A server that receives connections.
 pub trait Host: Send + Sync + 'static {
     type Stream: Send + 'static;
     /// What is served, which is also the name of the threads.
     const NAME: &str;
-    /// So many connections are served at once.
+    /// How many connections are served at once.
     const MOST: usize;
 
     fn accept(&self) -> io::Result<Self::Stream>;
 
-    /// In a thread of its own.
+    /// Serves a connection, in a thread of its own.
     fn serve(&self, stream: &Self::Stream);
 
-    /// One too many. Nobody else is received meanwhile.
+    /// Refuses a connection that is one too many. No other one is accepted meanwhile.
     fn refuse(&self, stream: &Self::Stream);
 }
 
-/// For the one who is too many.
+/// Returns what a client is told whose connection is one too many.
 pub fn refusal(most: usize) -> String {
     format!("at most {most} connections are served at once: try again later")
 }
@@ -78,11 +79,11 @@ fn let_in<H: Host>(stream: H::Stream, house: &Arc<House<H>>) -> Result<()> {
     Ok(())
 }
 
-/// One of so many connections, until it is dropped.
+/// The place of one of the connections that are served at once, until it is dropped.
 struct Seat<H>(Arc<House<H>>);
 
 impl<H: Host> Seat<H> {
-    /// Only one thread takes seats.
+    /// Takes a seat, if one is free. Only one thread takes seats.
     fn take(house: &Arc<House<H>>) -> Option<Self> {
         let is_free = house.open.load(Ordering::Acquire) < H::MOST;
         is_free.then(|| {
@@ -124,8 +125,8 @@ impl Socket for UnixStream {
     }
 }
 
-/// A stream until a point in time: all that is read or written takes no longer. A bound for each
-/// call would be none for all of them.
+/// A stream with a deadline, by which all that is read or written has to be done. A bound for each
+/// call would not bound all of them together.
 pub struct Until<'a, S> {
     stream: &'a S,
     deadline: Instant,

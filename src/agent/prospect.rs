@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What AVX cores would be worth here, before there are any.
 //!
-//! As long as the policy says that AVX cores are for nobody, nothing is hidden and nobody moves.
+//! As long as the policy says that AVX cores are for nobody, nothing is hidden and no task moves.
 //! What is known then is what the ticks saw: how much of the CPUs' work was AVX work, and how much
-//! was other work on a CPU that did AVX work shortly before. Not known is in how many pieces the
-//! AVX work came. After each of them the clock stays low for a while, and for each of them a task
-//! would have to move. So there are two bounds: between no piece at all and as many as there can
-//! be, what was gained is the clock of what was beside, less what the moves cost. All of it is
-//! modelled, by the times and losses that the policy has for the processor.
+//! was other work on a CPU that did AVX work shortly before. It is not known in how many pieces the
+//! AVX work came. After each piece the clock stays low for a while, and for each piece a task would
+//! have to move. For a number of pieces, the gain is what the low clock takes from the other work,
+//! less what the moves cost. The two bounds are its least and its greatest value, from no piece at
+//! all to as many as there can be. All of it is modelled, by the times and losses that the policy
+//! has for the processor.
 
 use std::fmt;
 
@@ -18,41 +19,42 @@ use super::stats::Metrics;
 use crate::bpf::intf::{self, avx_policy, avx_tier};
 use crate::trials::SHARE_OF_THE_OTHER;
 
-/// No piece of AVX work is shorter: it takes a processor that long to lower its clock.
+/// No piece of AVX work is shorter, because a processor takes that long to lower its clock.
 const SHORTEST_PIECE_NS: f64 = 10_000.0;
 
-/// What a move costs a task, cold caches and all.
+/// What a move costs a task, with its cold caches.
 const MOVE_NS: f64 = 10_000.0;
 
-/// Of fewer looks nothing can be said.
+/// Fewer looks than these tell nothing.
 const LOOKS_LEAST: u64 = 1000;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Prospect {
-    /// For this reason.
+    /// It is not known, for this reason.
     NotKnown(String),
     Modelled(Worth),
 }
 
-/// Of the work that all CPUs do, in whole percent: more than there is, rather than less.
+/// Shares of the work that all CPUs do, in whole percent. They are rounded up, and the least gain
+/// is rounded down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Worth {
     /// CPUs that the default policy would make AVX cores.
     pub avx_cores: u64,
     pub cpus: u64,
     pub avx_work_percent: i64,
-    /// What would be gained is between these.
+    /// The gain would be between these.
     pub least_gain_percent: i64,
     pub most_gain_percent: i64,
 }
 
-/// What the model goes by beside what was seen.
+/// What the model uses besides what was seen.
 pub struct Circumstances {
     pub tier: avx_tier,
     /// The default policy, with what the one in force says of this processor.
     pub policy: avx_policy,
-    /// AVX cores come in so many CPUs at once.
+    /// How many CPUs become AVX cores at once.
     pub granule: u64,
 }
 
@@ -67,7 +69,7 @@ impl Circumstances {
     }
 }
 
-/// By what was counted since AVX cores are for nobody.
+/// Returns what AVX cores would be worth, by what was counted since they are for nobody.
 pub fn prospect(seen: &Metrics, at: &Circumstances) -> Prospect {
     let not_known = |why: &str| Prospect::NotKnown(why.to_owned());
     if at.tier == intf::AVX_TIER_OBSERVE {
@@ -97,7 +99,7 @@ fn worth_of(seen: &Metrics, at: &Circumstances) -> Worth {
         drop: policy.licence_drop as f64 / whole,
         moves_s: 2.0 * MOVE_NS / 1e9,
     };
-    // Where all CPUs would be AVX cores nothing is kept apart.
+    // Where all CPUs would be AVX cores, nothing is kept apart.
     let keeps_apart = avx_cores < seen.nr_cpus;
     let (least, most) = if keeps_apart { pieces.bounds() } else { (0.0, 0.0) };
     let is_tried = policy.trials == u64::from(intf::TRIALS_ON);
@@ -111,22 +113,23 @@ fn worth_of(seen: &Metrics, at: &Circumstances) -> Worth {
     }
 }
 
-/// As many as leave no more of them unused than the policy wants.
+/// Returns the least number of AVX cores of which AVX work uses no more than the knob grow-fill
+/// allows.
 fn cores_for(avx_cpus: f64, nr_cpus: u64, at: &Circumstances) -> u64 {
     let fill = at.policy.grow_fill as f64 / f64::from(intf::AVX_WHOLE);
     let needed = ((avx_cpus / fill).ceil() as u64).min(nr_cpus);
     needed.next_multiple_of(at.granule.max(1)).min(nr_cpus)
 }
 
-/// AVX work in pieces, in a second of all work.
+/// AVX work in pieces, per second of all work.
 struct Pieces {
-    /// As many as there can be.
+    /// The greatest number of pieces that there can be.
     most: f64,
     /// Other work on the same CPUs.
     beside: f64,
     hold_s: f64,
     drop: f64,
-    /// For each of them, there and back.
+    /// What the moves of each piece cost, there and back.
     moves_s: f64,
 }
 
@@ -135,8 +138,9 @@ impl Pieces {
         self.drop * self.beside.min(pieces * self.hold_s) - self.moves_s * pieces
     }
 
-    /// The gain grows with the number of pieces until all work beside them is at a low clock, and
-    /// only falls from there on.
+    /// Returns the least and the greatest gain. The gain grows with the number of pieces until all
+    /// work beside them is at a low clock, and only falls from there on. If each piece costs more
+    /// than it gains, it falls from the beginning.
     fn bounds(&self) -> (f64, f64) {
         let all_low = if self.hold_s > 0.0 { self.beside / self.hold_s } else { 0.0 };
         let ends = [0.0, self.gain(self.most), self.gain(self.most.min(all_low))];
@@ -186,12 +190,13 @@ mod tests {
     use crate::agent::policy::{self, on_cpu};
     use proptest::prelude::*;
 
-    /// On a processor that loses a quarter of its clock.
+    /// Returns the standard policy on a processor that loses a quarter of its clock.
     fn standard() -> avx_policy {
         on_cpu(&policy::standard(), 256)
     }
 
-    /// 8 CPUs, half busy, of whose looks so many thousandths saw AVX work, and work beside it.
+    /// Returns what was seen on 8 CPUs that were half busy. `wide` and `beside` are the thousandths
+    /// of the looks that saw AVX work, and work beside it.
     fn seen(wide: u64, beside: u64) -> Metrics {
         Metrics {
             interval_ns: 10_000_000_000,
@@ -237,8 +242,8 @@ mod tests {
         assert_eq!(told, "AVX cores would not pay (modelled): no AVX work was seen");
     }
 
-    /// A tenth of the work of four CPUs is AVX work: more than half an AVX core is filled. All the
-    /// rest may run at three quarters of the clock, and a piece in each hold time costs 20 us.
+    /// A tenth of the work of four CPUs is AVX work, for which one AVX core is enough. All the rest
+    /// may run at three quarters of the clock, and a piece in each hold time costs 20 us.
     #[test]
     fn the_most_is_what_a_low_clock_takes_from_the_rest_less_the_moves() {
         let it = worth(&seen(100, 900), &trap());
@@ -257,7 +262,7 @@ mod tests {
         assert_eq!(worth(&seen(300, 0), &trap()).avx_cores, 2);
         let pairs = Circumstances { granule: 2, ..trap() };
         assert_eq!(worth(&seen(100, 0), &pairs).avx_cores, 2);
-        // Where all CPUs would be AVX cores there is nothing to gain, or to lose.
+        // Where all CPUs would be AVX cores, there is nothing to gain or to lose.
         let all = Metrics { run_ns: 80_000_000_000, ..seen(900, 100) };
         let it = worth(&all, &trap());
         assert_eq!((it.avx_cores, it.most_gain_percent, it.least_gain_percent), (8, 0, 0));
@@ -278,7 +283,8 @@ mod tests {
         }
     }
 
-    /// Moves cost twice what the shortest pieces are worth, of which what trials take remains.
+    /// The moves of the shortest pieces cost twice the time of these. Where trials decide, only the
+    /// share of that remains for which trials have AVX cores.
     #[test]
     fn what_does_not_pay_is_tried_only() {
         let free = avx_policy { licence_drop: 0, ..standard() };
@@ -290,7 +296,7 @@ mod tests {
     }
 
     proptest! {
-        /// Also of numbers that make no sense.
+        /// This holds for numbers that make no sense as well.
         #[test]
         fn bounds_are_in_order_and_finite(
             looks in 1000..u64::MAX / 4,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the service manager is told, if one listens: contrib/systemd has a unit for it.
+//! What the service manager is told, if one listens. contrib/systemd has a unit for it.
 
 use std::env;
 use std::fmt::Write;
@@ -13,21 +13,21 @@ use tracing::debug;
 
 use super::preflight::Tier;
 
-/// What may wait until the manager reads it. The rest is lost to it.
+/// How many messages may wait until the manager reads them. It does not get the rest.
 const ROOM: usize = 64;
 
-/// From now on tasks are scheduled.
+/// Tells that tasks are scheduled from now on.
 pub fn attached(tier: Tier) {
     tell(&[Ready, Status(&format!("schedules, tier {}: {}", tier.name(), tier.why))]);
 }
 
-/// The kernel's default scheduler has the machine for a moment.
+/// Tells that the kernel's default scheduler has the machine for a moment.
 pub fn restarts(why: &str) {
     tell(&words_of_restart(&format!("starts again: {why}")));
 }
 
-/// While CPUs come and go faster than a scheduler is loaded, nothing else is said: so this has to be
-/// a sign of life too.
+/// Returns what the manager is told at a restart. While CPUs come and go faster than a scheduler is
+/// loaded, nothing else is said, so this has to be a sign of life too.
 fn words_of_restart(status: &str) -> Vec<NotifyState<'_>> {
     let mut words = vec![Reloading, Status(status), Watchdog];
     // Newer managers want to know when that was.
@@ -39,13 +39,14 @@ pub fn stops() {
     tell(&[Stopping, Status("gives the machine back to the kernel's default scheduler")]);
 }
 
-/// The main loop says so each time it comes round. When it does not for too long, the manager
-/// kills this process, and so the machine gets its default scheduler back, and starts another.
+/// Gives a sign of life. The main loop calls this each time it comes round. If it does not for too
+/// long, the manager kills this process, so that the machine gets its default scheduler back, and
+/// starts another process.
 pub fn is_alive() {
     tell(&[Watchdog]);
 }
 
-/// Tasks are scheduled whether or not anybody is told.
+/// Tells the manager, if there is one. Tasks are scheduled whether or not anybody is told.
 fn tell(words: &[NotifyState<'_>]) {
     if env::var_os("NOTIFY_SOCKET").is_none() {
         return;
@@ -60,14 +61,15 @@ fn tell(words: &[NotifyState<'_>]) {
     MANAGER.hear(words);
 }
 
-/// Only a thread of its own waits where it reads nothing, as when it hangs.
+/// The service manager. If it reads nothing, because it hangs, only a thread of its own waits for
+/// it.
 struct Manager(Sender<String>);
 
 impl Manager {
     fn told_by(tell: impl Fn(&str) + Send + 'static) -> Self {
         let (sender, told) = bounded::<String>(ROOM);
         let teller = move || told.iter().for_each(|lines| tell(lines.trim_end()));
-        // Without a thread nothing is told, and nobody waits.
+        // Without a thread nothing is told, and nothing waits.
         if let Err(error) = thread::Builder::new().name("service".to_owned()).spawn(teller) {
             debug!("the service manager is told nothing: {error}");
         }

@@ -24,28 +24,29 @@ use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, OpenBpfSkel};
 use crate::files;
 
-/// A kernel's configuration has some hundred.
+/// A kernel's configuration has some hundred KiB.
 const LARGEST_KCONFIG_KIB: u64 = 16 << 10;
 
 /// A function that is there where programs may wait for memory while they watch exec.
 const MAY_WAIT_IN_EXEC: &str = "within_error_injection_list";
 
-/// How to load.
+/// How to load the scheduler.
 pub struct LoadOpts {
     pub verbose: bool,
     pub forced: bool,
     pub check_policies: bool,
     pub clock_counters: Choice,
-    /// What programs get done that do not say so themselves.
+    /// Where to find out what programs get done that do not say so themselves.
     pub outside: Outside,
-    /// That is asked for instead of the best.
+    /// The tier that is asked for instead of the best one.
     pub tier: Option<tier::Name>,
     pub exit_dump_len: u32,
     pub libbpf: LibbpfOpts,
 }
 
 impl LoadOpts {
-    /// For libbpf would be told of no option at all where one of them cannot be.
+    /// Checks the options for libbpf. If one of them could not be passed on, libbpf would be told
+    /// of no option at all.
     pub fn check(&self) -> Result<()> {
         if let Some(file) = &self.libbpf.kconfig {
             let cannot = || format!("--kconfig takes a file of text, and {file} cannot be read");
@@ -55,7 +56,7 @@ impl LoadOpts {
     }
 }
 
-/// By what it finds out about AVX work, and about clocks.
+/// What the scheduler uses to find out about AVX work, and about clocks.
 pub struct Means {
     pub tier: Tier,
     pub clocks: Clocks,
@@ -64,8 +65,8 @@ pub struct Means {
     pub keeps_image_size: bool,
 }
 
-/// As many files as the administrator allows: each event that is counted on each CPU is one, and so
-/// is everybody who asks.
+/// Lets this process open as many files as the administrator allows. Each event that is counted on
+/// each CPU takes one, and so does each client that asks.
 pub fn raise_open_files() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
         if soft < hard { setrlimit(Resource::RLIMIT_NOFILE, hard, hard) } else { Ok(()) }
@@ -75,15 +76,16 @@ pub fn raise_open_files() {
     }
 }
 
-/// The sockets are root's, whatever the umask is that this was started with.
+/// Keeps group and others from writing to new files. The sockets are root's, whatever the umask is
+/// that this process was started with.
 pub fn keep_others_from_writing() {
     let others = Mode::S_IWGRP | Mode::S_IWOTH;
     umask(umask(others) | others);
 }
 
-/// What must be settled between opening and loading. It holds while the scheduler runs: a restart
-/// follows when a CPU comes or goes, since the kernel compares its hotplug count with the one that
-/// was read when the programs were opened.
+/// Settles what must be settled between opening and loading. It holds while the scheduler runs: a
+/// restart follows when a CPU comes or goes, because the kernel compares its hotplug count with the
+/// one that was read when the programs were opened.
 pub fn configure(
     skel: &mut OpenBpfSkel<'_>,
     places: &BTreeMap<u32, intf::avx_topology>,
@@ -138,7 +140,7 @@ pub fn configure(
     choose_programs(skel, tier.kind(), *keeps_image_size)
 }
 
-/// What listens beside the scheduler's own callbacks.
+/// Chooses the programs that listen beside the scheduler's own callbacks.
 fn choose_programs(
     skel: &mut OpenBpfSkel<'_>,
     tier: intf::avx_tier,
@@ -183,10 +185,10 @@ pub fn tell_places(skel: &BpfSkel<'_>, places: &BTreeMap<u32, intf::avx_topology
     Ok(())
 }
 
-/// What C calls the representation of an object.
+/// Returns what C calls the representation of an object.
 pub fn as_bytes<T: Copy>(object: &T) -> &[u8] {
-    // SAFETY: these are the bytes of a live object. What lies between its members, if anything
-    // does, is read by nobody.
+    // SAFETY: these are the bytes of a live object. Nothing reads what lies between its members, if
+    // anything does.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(object).cast(), size_of::<T>()) }
 }
 

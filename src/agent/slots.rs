@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where BPF programs find the policy in force.
+//! The slots in which BPF programs find the policy in force.
 //!
-//! There are some slots. A policy is written into one where nobody looks, and one store makes it
-//! the one where everybody does. Who found the old policy may still decide by it, so that slot
-//! stays as it is until all these decisions are made, which only the kernel knows, and takes its
-//! time to say: there are enough slots for who changes his mind at once.
+//! There are several slots. A policy is written into one that no program reads, and one store makes
+//! it the one that all of them read. A program that found the old policy may still decide by it, so
+//! the old slot stays as it is until all these decisions are made. Only the kernel knows when that
+//! is, and it takes its time to say so. There are enough slots to change the policy several times
+//! meanwhile.
 
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd};
@@ -24,11 +25,11 @@ pub struct Slots {
     retired: Retired,
 }
 
-/// Of the slots before the one in force those by whose policies somebody may still decide.
+/// The slots before the one in force by whose policies a program may still decide.
 #[derive(Default)]
 struct Retired {
     nr: u32,
-    /// That it is not known when nobody does any more, so that it is not said again and again.
+    /// True once it was logged that waiting failed, so that this is not logged again and again.
     is_said: bool,
 }
 
@@ -50,8 +51,8 @@ impl Slots {
         };
         let variables =
             skel.maps.bss_data.as_mut().context("the BPF programs have no variables")?;
-        // SAFETY: it is aligned and lives as long as the programs, and all that is done to it
-        // from here is done by this.
+        // SAFETY: it is aligned and lives as long as the programs, and this is all that accesses it
+        // from here.
         let looked_at = unsafe { AtomicU32::from_ptr(&raw mut variables.policy_slot) };
         let free = (looked_at.load(Ordering::Relaxed) + 1) % intf::AVX_POLICY_SLOTS;
         skel.maps
@@ -63,7 +64,8 @@ impl Slots {
         Ok(())
     }
 
-    /// To be called when there is time, so that nobody has to wait for the kernel.
+    /// Waits for programs that may still decide by an old policy. It is called when there is time,
+    /// so that a change of the policy does not have to wait for the kernel.
     pub fn wait_for_late_readers(&mut self) {
         if let Some(error) = self.retired.try_to_end(|| self.readers.wait()) {
             warn!("{error:#}: it is tried again");
@@ -72,7 +74,8 @@ impl Slots {
 }
 
 impl Retired {
-    /// When `wait` comes back, nobody decides by them any more. If it cannot wait they stay.
+    /// Frees the retired slots. When `wait` returns, no program decides by them any more. If it
+    /// cannot wait, they stay retired.
     fn end(&mut self, wait: impl FnOnce() -> Result<()>) -> Result<()> {
         if self.nr > 0 {
             wait().context("cannot wait for who decides by an old policy")?;
@@ -81,16 +84,16 @@ impl Retired {
         Ok(())
     }
 
-    /// There is time to try again, so that it is no reason to stop scheduling; returns what is to be
-    /// said of it.
+    /// Tries to free the retired slots. A failure is no reason to stop scheduling, because there is
+    /// time to try again. Returns the error if it is to be logged.
     fn try_to_end(&mut self, wait: impl FnOnce() -> Result<()>) -> Option<anyhow::Error> {
         let error = self.end(wait).err()?;
         (!std::mem::replace(&mut self.is_said, true)).then_some(error)
     }
 }
 
-/// The BPF programs that run. When a map of maps is written to, the kernel comes back when all
-/// that may have found what was there before have ended; this one is there for nothing else.
+/// The BPF programs that run. When a map of maps is written to, the kernel returns once all
+/// programs have ended that may have found what was there before. This map has no other purpose.
 struct Readers {
     outer: MapHandle,
     inner: MapHandle,
@@ -119,7 +122,7 @@ impl Readers {
     }
 }
 
-/// As the BPF programs compute it.
+/// Computes the checksum in the same way as the BPF programs.
 fn checksum_of(new: &InForce) -> u64 {
     let words = as_bytes(&new.policy).chunks_exact(size_of::<u64>());
     words
@@ -145,7 +148,7 @@ mod tests {
             assert_eq!(retired.try_to_end(short_of_memory).is_some(), says);
             assert_eq!(retired.nr, 2);
         }
-        // Who needs one of them is refused.
+        // A policy that needs one of them is refused.
         assert!(retired.end(short_of_memory).is_err());
         assert!(retired.try_to_end(|| Ok(())).is_none());
         assert_eq!(retired.nr, 0);

@@ -17,7 +17,7 @@ use tracing::warn;
 use crate::about::NAME;
 use crate::bpf::intf::avx_cpu_stats;
 
-/// The statistics: what is so now, and what each CPU counts by itself.
+/// Defines the statistics: what is so now, and what each CPU counts by itself.
 macro_rules! metrics {
     ({$($now:ident: $of_now:literal,)*} {$($counter:ident: $of_counter:literal,)*}) => {
         /// What happened since the previous answer on the same connection.
@@ -42,8 +42,8 @@ macro_rules! metrics {
                 $(self.$counter += earlier.$counter;)*
             }
 
-            /// What was counted since `earlier`. After a restart the counters begin at
-            /// zero again, so all that is known then is what they hold.
+            /// Returns what was counted since `earlier`. After a restart the counters begin at zero
+            /// again, so all that is known then is what they hold.
             pub fn since(&self, earlier: &Self) -> Self {
                 if self.interval_ns < earlier.interval_ns {
                     return self.clone();
@@ -121,22 +121,23 @@ metrics! {
 const SHORTEST_ACCOUNT_NS: u64 = 50_000_000;
 
 impl Metrics {
-    /// This, with what all CPUs counted.
+    /// Returns these, with what all CPUs counted added.
     pub fn with(mut self, per_cpu: &[avx_cpu_stats]) -> Self {
         per_cpu.iter().for_each(|cpu| self.add(cpu));
         self
     }
 
-    /// How much of the CPUs' time was used, in percent. The kernel accounts for it in ticks: of
-    /// an interval of few of them nothing can be said.
+    /// Returns how much of the CPUs' time was used, in percent. Because the kernel accounts for it
+    /// in ticks, nothing can be said of an interval with few of them, and 0 is returned.
     fn busy_percent(&self) -> f64 {
         let available = self.interval_ns as f64 * self.nr_cpus as f64;
         let is_known = self.interval_ns >= SHORTEST_ACCOUNT_NS;
         if is_known { (100.0 * self.run_ns as f64 / available).min(100.0) } else { 0.0 }
     }
 
-    /// How much of the time that tasks ran AVX tasks did, in percent. The kernel knows the one in
-    /// ticks, and the other is known better.
+    /// Returns how much of the time that all tasks ran was time of AVX tasks, in percent. The
+    /// kernel accounts for the former in ticks, and the latter is known more exactly, so their
+    /// ratio is limited.
     fn avx_percent(&self) -> f64 {
         let is_known = self.run_ns > 0;
         if is_known { (100.0 * self.avx_ns as f64 / self.run_ns as f64).min(100.0) } else { 0.0 }
@@ -171,8 +172,8 @@ impl Metrics {
     }
 }
 
-/// What was found out last, for when resources are too short to find out more: who asks then is
-/// told that nothing happened since.
+/// What was found out last. It is told when resources are too short to find out more: a client that
+/// asks then is told that nothing happened since.
 #[derive(Default)]
 pub struct LastKnown(Metrics);
 
@@ -186,13 +187,13 @@ impl LastKnown {
     }
 }
 
-/// For how long all CPUs together were busy since the machine started, in nanoseconds.
+/// Returns for how long all CPUs together were busy since the machine started, in nanoseconds.
 pub fn busy_ns() -> Result<u64> {
     let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
     busy_in(&stat, ticks_a_second())
 }
 
-/// The same of each CPU that is online.
+/// Returns for how long each online CPU was busy since the machine started, in nanoseconds.
 pub fn busy_ns_by_cpu() -> Result<BTreeMap<u32, u64>> {
     let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
     busy_by_cpu_in(&stat, ticks_a_second())
@@ -217,7 +218,8 @@ fn busy_by_cpu_in(stat: &str, ticks_a_second: u64) -> Result<BTreeMap<u32, u64>>
         .collect()
 }
 
-/// The times in user mode, nice or not, and in the kernel: the first three of a line.
+/// Sums up the times in user mode, nice or not, and in the kernel, which are the first three of a
+/// line.
 fn busy_of(line: &str, ticks_a_second: u64) -> Result<u64> {
     let times: Vec<u64> = line
         .split_whitespace()
@@ -255,12 +257,12 @@ const SOCKET: &str = "/run/scx/root/stats";
 
 pub type Server = StatsServer<(), Metrics>;
 
-/// Open the socket. It outlives the restarts of the scheduler.
+/// Opens the socket, which outlives the restarts of the scheduler.
 pub fn serve() -> Result<Server> {
     StatsServer::new(server_data()).launch().context("cannot serve statistics")
 }
 
-/// Print a line per interval until the flag is raised.
+/// Prints a line per interval until the flag is raised.
 pub fn monitor(interval: Duration, shutdown: &AtomicBool) -> Result<()> {
     let monitored = scx_utils::monitor_stats::<Metrics>(
         &[],
@@ -271,7 +273,7 @@ pub fn monitor(interval: Duration, shutdown: &AtomicBool) -> Result<()> {
     monitored.map_err(with_advice)
 }
 
-/// What connects says neither where nor what to do.
+/// Adds to an error where the socket is, and what to do. The library that connects says neither.
 fn with_advice(error: Error) -> Error {
     let kind = error.downcast_ref().map(io::Error::kind);
     if kind == Some(io::ErrorKind::PermissionDenied) {

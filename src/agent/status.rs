@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the scheduler is doing, for one screen: the books that it keeps, in words and numbers.
+//! What the scheduler is doing, for one screen: its books, in words and numbers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,7 +50,7 @@ pub const VERDICTS: [&str; intf::NR_VERDICTS as usize] = by_number([
 
 const AVX: usize = intf::CLASS_AVX as usize;
 
-/// Of each table on one screen.
+/// How many rows of each table are on one screen.
 const ROWS_SHOWN: usize = 10;
 
 /// A policy that is tried against the one in force.
@@ -66,43 +66,47 @@ pub struct Status {
     pub version: String,
     pub tier: String,
     pub why: String,
-    /// Of the policy, and its name, if it has one.
+    /// The generation of the policy, and its name, if it has one.
     pub generation: u64,
     #[serde(default)]
     pub policy: String,
-    /// Until the policy before comes back, unless this one is confirmed.
+    /// The time until the policy before comes back, unless this one is confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial_left_s: Option<u64>,
     /// The policy that is tried against it, and for how much longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried: Option<Tried>,
-    /// What trials know of AVX cores, if the policy leaves it to them.
+    /// What trials know of AVX cores, if the policy leaves these to trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trials: Option<Known>,
-    /// Whether who loses time to low clocks pays for it, and by what that is told.
+    /// Whether tasks are compensated for the time that they lose to low clocks of others, and by
+    /// what that time is known.
     pub compensates: bool,
     pub clocks: String,
     pub runs_for_s: f64,
-    /// What all CPUs did, and of that what tasks did as AVX tasks and between such phases.
+    /// How long all CPUs were busy, and how much of that were tasks as AVX tasks, and between such
+    /// phases.
     pub busy_s: f64,
     pub avx_s: f64,
     pub scalar_s: f64,
-    /// Estimated by the time for which the clock stays low, which is a knob of the policy.
+    /// These are estimated by the time for which the clock stays low, which is a knob of the
+    /// policy.
     pub low_clock_on_scalar_cpus_s: f64,
     pub low_clock_on_avx_cores_s: f64,
     /// What AVX cores would be worth, while they are for nobody: modelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prospect: Option<Prospect>,
     pub cpus: Vec<Cpu>,
-    /// CPUs that could be there.
+    /// CPUs that are present and not online.
     pub offline: Vec<u32>,
     /// Tasks that wait, by the kind of their queue.
     pub queued: BTreeMap<String, u64>,
-    /// By class.
+    /// The waits of the tasks of each class.
     pub waits: BTreeMap<String, Waits>,
-    /// Those that did AVX work or lost time to it, the most first.
+    /// The cgroups that did AVX work or lost time to it, those with the most first.
     pub cgroups: Vec<Cgroup>,
-    /// The same of programs, by the names of their first threads.
+    /// The programs that did AVX work or lost time to it, by the names of their first threads,
+    /// those with the most first.
     #[serde(default)]
     pub programs: Vec<Program>,
 }
@@ -113,11 +117,11 @@ pub struct Cpu {
     pub is_avx_core: bool,
     pub as_avx_core_s: f64,
     pub role_changes: u64,
-    /// Where it is: each is named by its first CPU.
+    /// The core, cache and node of the CPU. Each is named by its first CPU.
     pub core: u32,
     pub llc: u32,
     pub node: u32,
-    /// Since the machine started.
+    /// How long it was busy since the machine started.
     pub busy_s: f64,
     /// How long AVX work made its clock low: modelled.
     #[serde(default)]
@@ -130,8 +134,8 @@ pub struct Cpu {
 /// How long tasks waited in queues before they ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
-    /// Each is for waits below so many nanoseconds, and not below those of the one before. The last
-    /// is for all longer ones as well.
+    /// The upper bound of each bucket, in nanoseconds. A bucket has the waits below its bound, and
+    /// not below that of the bucket before. The last one has all longer waits as well.
     pub below_ns: Vec<u64>,
     pub counts: Vec<u64>,
 }
@@ -140,7 +144,7 @@ pub struct Waits {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
     Below(Duration),
-    /// In the last one, which has no end.
+    /// The wait is in the last bucket, which has no end.
     AtLeast(Duration),
 }
 
@@ -171,8 +175,8 @@ pub struct Book {
     pub faults: BTreeMap<String, u64>,
     pub sent_to_avx: u64,
     pub sent_to_scalar: u64,
-    /// What it lost to clocks that others had made low, and need not pay for, of the time in which
-    /// that was watched: an estimate.
+    /// The time that it lost to clocks that others had made low, and that it is compensated for,
+    /// out of the time in which that was watched. This is an estimate.
     pub lost_s: f64,
     pub watched_s: f64,
 }
@@ -192,16 +196,16 @@ impl Cpu {
     }
 }
 
-/// What each CPU is, and a time that is not later than that. Times of roles are those of the
-/// scheduler's clock, which it last read then.
+/// The role of each CPU, and a time that is not later than that of reading the roles. It is when
+/// the scheduler last read the clock that the times of roles are measured by.
 pub struct Roles {
     pub each: Vec<(u32, avx_cpu_role)>,
     pub looked_at: u64,
 }
 
 impl Roles {
-    /// The time comes first. A CPU may stop to be an AVX core between the two, and would otherwise
-    /// have been one for longer than what is found the next time.
+    /// Reads the time first. A CPU may cease to be an AVX core between the two, and with a later
+    /// time it would seem to have been one for longer than what is found the next time.
     pub fn read(
         looked_at: impl FnOnce() -> Result<u64>,
         each: impl FnOnce() -> Result<Vec<(u32, avx_cpu_role)>>,
@@ -239,14 +243,14 @@ impl Book {
         }
     }
 
-    /// Whether it is kept on AVX cores for light instructions more often than it goes there for
-    /// wide ones.
+    /// Returns true if it is kept on AVX cores for light instructions more often than it goes there
+    /// for wide ones, and is an AVX task for most of its time.
     pub fn mixes(&self) -> bool {
         let phases = |cause| self.phases.get(cause).copied().unwrap_or_default();
         phases("mixed") > phases("fault") && self.avx_s > self.scalar_s
     }
 
-    /// How unfair it would have been to pay for all of the time.
+    /// Returns the part of the watched time that was lost.
     pub fn lost_share(&self) -> f64 {
         if self.watched_s > 0.0 { self.lost_s / self.watched_s } else { 0.0 }
     }
@@ -256,13 +260,13 @@ pub fn seconds(ns: u64) -> f64 {
     Duration::from_nanos(ns).as_secs_f64()
 }
 
-/// Those that there are any of.
+/// Returns the counts that are not zero, by their names.
 fn named(names: &[&str], counts: &[u64]) -> BTreeMap<String, u64> {
     let pairs = names.iter().zip(counts);
     pairs.filter(|(_, count)| **count > 0).map(|(name, count)| (name.to_string(), *count)).collect()
 }
 
-/// By class, over all CPUs.
+/// Sums up the waits of each class over all CPUs.
 pub fn waits_of(per_cpu: &[avx_cpu_stats]) -> BTreeMap<String, Waits> {
     let of_class = |class: usize| {
         let scale = if class == AVX { 1 } else { u64::from(AVX_WAITS_SAMPLED) };
@@ -278,7 +282,7 @@ pub fn waits_of(per_cpu: &[avx_cpu_stats]) -> BTreeMap<String, Waits> {
 }
 
 impl Waits {
-    /// Adds others, which are in the same buckets.
+    /// Adds other waits, which must be in the same buckets.
     pub fn add(&mut self, others: &Self) {
         if self.counts.is_empty() {
             self.clone_from(others);
@@ -288,7 +292,7 @@ impl Waits {
         pairs.for_each(|(count, others)| *count += others);
     }
 
-    /// What came since, which is all of it if nothing was known.
+    /// Returns the waits that came since `earlier`, which are all of them if that is empty.
     pub fn since(&self, earlier: &Self) -> Self {
         let old = earlier.counts.iter().copied().chain(iter::repeat(0));
         let counts = self.counts.iter().zip(old).map(|(new, old)| new.saturating_sub(old));
@@ -299,7 +303,7 @@ impl Waits {
         self.counts.iter().sum()
     }
 
-    /// How long the longest of the shortest so many of 100 waits was.
+    /// Returns how long the longest of the shortest `percent` of 100 waits was.
     pub fn percentile(&self, percent: u64) -> Option<Length> {
         let needed = (self.total() * percent).div_ceil(100);
         if needed == 0 {
@@ -319,8 +323,8 @@ impl Waits {
     }
 }
 
-/// The books of whoever did AVX work or lost time to it, the most first, and without names: to look
-/// for these takes long.
+/// Returns the books of the cgroups that did AVX work or lost time to it, those with the most
+/// first. They have no names yet, because looking for these takes long.
 pub fn cgroups_of(ledgers: &[(avx_owner, avx_book)]) -> Vec<Cgroup> {
     let sums = books::summed(ledgers, |owner| owner.cgroup);
     let cgroup = |(id, book)| Cgroup { id, path: String::new(), book: Book::new(&book) };
@@ -340,7 +344,7 @@ fn the_most_first<T>(mut all: Vec<T>, book: impl Fn(&T) -> &Book) -> Vec<T> {
 }
 
 impl Program {
-    /// Why it is hardly ever elsewhere.
+    /// Tells why the program is hardly ever elsewhere than on AVX cores.
     fn mixture(&self) -> String {
         let does = format!("{} does all its work on AVX cores, for", self.name);
         let cure = "start it anew if it ran before this scheduler";
@@ -368,12 +372,13 @@ impl Tried {
 }
 
 impl Status {
-    /// Which policy is in force.
+    /// Tells which policy is in force.
     pub fn policy(&self) -> String {
         format!("policy {}: {}", self.generation, self.policy)
     }
 
-    /// That it may not be for long.
+    /// Tells that the policy may not be in force for long, if it is on trial or another one is
+    /// tried.
     pub fn trial(&self) -> Option<String> {
         if let Some(Tried { generation, policy, left_s }) = &self.tried {
             let it = format!("policy {generation} ({policy})");
@@ -383,7 +388,7 @@ impl Status {
         Some(format!("on trial: the policy before comes back in {left} s"))
     }
 
-    /// Who has no name any more is gone.
+    /// Sets the paths of cgroups. One that has no path any more is gone.
     pub fn name_cgroups(&mut self, paths: &BTreeMap<u64, String>) {
         for it in &mut self.cgroups {
             let path = paths.get(&it.id).map(|path| printable(path));
@@ -455,7 +460,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Nothing if there are no rows, and the first ones of many.
+/// Writes a table with the first rows of many, or nothing if there are no rows.
 fn table<'a>(
     out: &mut fmt::Formatter<'_>,
     what: &str,
@@ -483,7 +488,7 @@ fn table<'a>(
     Ok(())
 }
 
-/// What all CPUs counted together, if any did.
+/// Tells what all CPUs counted together, if any did.
 fn licences(cpus: &[Cpu]) -> Option<String> {
     let mut sum = Counted::default();
     cpus.iter().filter_map(|cpu| cpu.counted).for_each(|counted| sum += counted);
@@ -518,8 +523,8 @@ mod tests {
         assert_eq!((cpu.is_avx_core, cpu.as_avx_core_s), (false, 0.5));
     }
 
-    /// A CPU that is an AVX core from 0 on, and none any more from 10 on. Time passes while
-    /// something is read.
+    /// The CPU is an AVX core from 0 on, and none any more from 10 on. Time passes while something
+    /// is read.
     #[test]
     fn time_as_an_avx_core_never_goes_back() {
         let now = Clock::new(0);

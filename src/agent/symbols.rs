@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel that runs offers, by the names of its functions.
+//! What the running kernel offers, by the names of its functions.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,8 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result};
 use scx_utils::compat;
 
-/// Whether it has a function of its own, not of a module: such an answer holds as long as it runs.
-/// It is asked once for each, because it has to list all that it has.
+/// Returns true if the kernel has the function itself, not in a module: such an answer holds as
+/// long as it runs. It is asked once for each function, because it has to list all functions that
+/// it has.
 pub fn kernel_has(symbol: &'static str) -> Result<bool> {
     static KNOWN: Mutex<BTreeMap<&str, bool>> = Mutex::new(BTreeMap::new());
 

@@ -17,11 +17,11 @@ const ISOLATED_CPUS: &str = "/sys/devices/system/cpu/isolated";
 const PRESENT_CPUS: &str = "/sys/devices/system/cpu/present";
 const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
 
-/// A CPU that goes takes its files along, perhaps while they are read.
+/// When a CPU goes, its files go too, perhaps while they are read.
 const TRIES: u32 = 50;
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
-/// Of the online CPUs.
+/// Returns where each online CPU is.
 pub fn places() -> Result<BTreeMap<u32, avx_topology>> {
     must_all_be_known(&listed_in(ONLINE_CPUS)?, *NR_CPU_IDS)?;
     let topology = patiently(BETWEEN_TRIES, Topology::new)
@@ -33,8 +33,8 @@ pub fn places() -> Result<BTreeMap<u32, avx_topology>> {
     Ok(name_by_first_cpu(&found.collect(), &isolated()?))
 }
 
-/// How many there are is found out once in the life of a process, and where that is used, others
-/// are left out.
+/// Fails if a CPU is online that `NR_CPU_IDS` does not cover. How many there may be is found out
+/// once in the life of a process, and what uses that number leaves out any further CPU.
 fn must_all_be_known(online: &BTreeSet<u32>, nr_cpu_ids: usize) -> Result<()> {
     match online.last() {
         Some(cpu) if *cpu as usize >= nr_cpu_ids => bail!(
@@ -45,7 +45,7 @@ fn must_all_be_known(online: &BTreeSet<u32>, nr_cpu_ids: usize) -> Result<()> {
     }
 }
 
-/// What `look` finds as soon as it succeeds, or why it does not in the end.
+/// Returns what `look` finds as soon as it succeeds, or why the last try failed.
 fn patiently<T>(pause: Duration, mut look: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..TRIES {
         match look() {
@@ -57,12 +57,12 @@ fn patiently<T>(pause: Duration, mut look: impl FnMut() -> Result<T>) -> Result<
     look()
 }
 
-/// Of the online CPUs.
+/// Returns the first online CPU.
 pub fn first_cpu() -> Result<u32> {
     Ok(listed_in(ONLINE_CPUS)?.first().copied().unwrap_or_default())
 }
 
-/// CPUs that are present and not online; none if that is not to be found out.
+/// Returns the CPUs that are present and not online, or none if that cannot be found out.
 pub fn offline() -> Vec<u32> {
     let (present, online) = (listed_in(PRESENT_CPUS), listed_in(ONLINE_CPUS));
     let (present, online) = (present.unwrap_or_default(), online.unwrap_or_default());

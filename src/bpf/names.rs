@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names of programs, as the kernel and the policy have them, and as people may see them; and what
-//! Rust calls what C numbers.
+//! Names of programs, as the kernel and the policy have them, and as people may see them; and the
+//! names in Rust for what C numbers.
 
 use super::intf::avx_name;
 
 /// The kernel cuts off what is longer.
 pub const LONGEST_NAME: usize = size_of::<avx_name>() - 1;
 
-/// As the kernel has it, unless it is longer there or could not be typed.
+/// Returns the name as the kernel has it, or none if it is too long for that or has control
+/// characters.
 pub fn name_of(name: &str) -> Option<avx_name> {
     if name.contains(char::is_control) {
         return None;
@@ -18,19 +19,22 @@ pub fn name_of(name: &str) -> Option<avx_name> {
     Some(avx_name { words: [words(0), words(size_of::<u64>())] })
 }
 
-/// Up to the first zero. Whoever chose it may have put anything into it.
+/// Returns the text up to the first zero. The user that chose the name may have put anything into
+/// it.
 pub fn text_of(name: &avx_name) -> String {
     let bytes: Vec<u8> = name.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let used = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(used).into_owned()
 }
 
-/// A name that anybody may have chosen, for root's terminal: nothing that moves a cursor gets out.
+/// Makes a name that anybody may have chosen fit for root's terminal: control characters, which
+/// could move the cursor, are replaced.
 pub fn printable(name: &str) -> String {
     name.replace(char::is_control, "?")
 }
 
-/// What C calls by a number in Rust, by that number: all of them, in whichever order.
+/// Orders values of Rust by the numbers that C has for them. Each number must be there once, in any
+/// order.
 pub const fn by_number<T: Copy, const N: usize>(named: [(u32, T); N]) -> [T; N] {
     let mut all = [named[0].1; N];
     let mut is_there = [false; N];

@@ -34,7 +34,7 @@ pub fn name_by_first_cpu(cpus: &Groups, isolated: &BTreeSet<u32>) -> BTreeMap<u3
     cpus.iter().map(place).collect()
 }
 
-/// Of the core that has the most that are usable.
+/// Returns the number of usable CPUs of the core that has the most of them.
 pub fn cpus_per_core<'a>(places: impl Iterator<Item = &'a avx_topology>) -> u32 {
     places.map(|place| place.core_cpus).max().unwrap_or(1)
 }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn groups_are_named_by_their_first_cpu() {
-        // Two nodes with a cache each; CPU 1 is offline, CPU 4 isolated.
+        // There are two nodes with a cache each. CPU 1 is offline, and CPU 4 is isolated.
         let cpus =
             BTreeMap::from([(0, [10, 5, 1]), (2, [11, 6, 2]), (3, [10, 5, 1]), (4, [11, 6, 2])]);
         let places = name_by_first_cpu(&cpus, &BTreeSet::from([4]));

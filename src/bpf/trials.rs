@@ -3,27 +3,27 @@
 
 use super::intf::{SERVED_ALL, SERVED_NOBODY, TRIALS_ON, TRIALS_WITHOUT, avx_policy};
 
-/// Returns whether trials decide. Where AVX cores are for nobody, or for threads that ask for them,
+/// Returns true if trials decide. Where AVX cores are for nobody, or for threads that ask for them,
 /// somebody has decided already.
 pub fn are_wanted(policy: &avx_policy) -> bool {
     policy.trials == u64::from(TRIALS_ON) && policy.avx_cores_for == u64::from(SERVED_ALL)
 }
 
-/// The two sides of trials are one policy to everybody, and two to the BPF programs, which look
-/// anew at whatever they know when the number changes.
+/// A flag in the number of a policy. People see the two sides of trials as one policy. The BPF
+/// programs see two, and look up anew what they know when the number changes.
 const WITHOUT: u64 = 1 << 63;
 
-/// The number of the side without AVX cores of a policy with this number.
+/// Returns the number of the side without AVX cores of a policy with this number.
 pub fn number_without(generation: u64) -> u64 {
     generation | WITHOUT
 }
 
-/// The number that people know, of either side.
+/// Returns the number that people know, from that of either side.
 pub fn number_of(generation: u64) -> u64 {
     generation & !WITHOUT
 }
 
-/// The same policy without AVX cores.
+/// Returns this policy without AVX cores.
 pub fn without(policy: &avx_policy) -> avx_policy {
     avx_policy { avx_cores_for: SERVED_NOBODY.into(), trials: TRIALS_WITHOUT.into(), ..*policy }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The proving ground: the scheduler's own BPF code, run natively on a modelled machine.
 //!
-//! A study gives workloads to a kernel, which is on a machine: each folder knows those after it in
-//! this sentence, and none before.
+//! A study gives workloads to a kernel, which runs on a machine. Each folder knows those that this
+//! sentence names after it, and none of those before it.
 
 mod kernel;
 mod machine;

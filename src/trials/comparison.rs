@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Two policies compared for as long as somebody wants, whatever comes of it.
+//! Compares two policies for as long as somebody wants, whatever comes of it.
 
 use anyhow::Result;
 
 use super::judge::{Judgement, Pair, judge};
 use super::windows::{Step, Subject, Windows};
 
-/// So many windows there are to be. What shorter ones say of is what tasks are owed from the window
-/// before; longer ones are fewer, and each pair counts.
+/// There are to be this many windows. Shorter windows would tell what tasks are owed from the
+/// window before. Longer windows would be fewer, and each pair counts.
 const WINDOWS: u64 = 40;
 const WINDOW_MIN_NS: u64 = 80_000_000;
 const WINDOW_MAX_NS: u64 = 1_000_000_000;
-/// And so many at most, which are kept.
+/// There are at most this many windows, because all are kept.
 const WINDOWS_MAX: u64 = 600;
 
 pub struct Comparison {
     windows: Windows,
     window_ns: u64,
     pairs: Vec<Pair>,
-    /// When it goes on, and when it is over.
+    /// When the comparison goes on, and when it is over.
     due_ns: u64,
     ends_ns: u64,
 }
@@ -52,7 +52,7 @@ impl Comparison {
         self.ends_ns
     }
 
-    /// It is due, and not over.
+    /// Goes on with the comparison, which must be due and not over.
     pub fn go_on(&mut self, now_ns: u64, subject: &mut impl Subject) -> Result<()> {
         let after_ns = loop {
             match self.windows.go_on(subject)? {

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! When which policy is in force: pairs of windows, the decision, and the next trial. Whoever runs
-//! one says what time it is, and does what it says.
+//! Decides when which policy is in force: pairs of windows, the decision, and the next trial. The
+//! caller of a course says what time it is, and does what the course says.
 
 use anyhow::Result;
 
 use super::judge::{Judgement, PAIRS_MAX, Pair, judge};
 use super::windows::{Side, Step, Subject, Windows};
 
-/// Shorter windows are decided by what tasks are owed from the window before.
+/// What tasks are owed from the window before would decide shorter windows.
 const WINDOW_NS: u64 = 80_000_000;
 
-/// Until the set of AVX cores is as large as the work needs.
+/// How long it takes until the set of AVX cores is as large as the work needs.
 const BEGINS_AFTER_NS: u64 = 200_000_000;
 
-/// It is asked anew after so long, and each time that the answer is the same after twice as long as
-/// before, so that trials take hardly any of the time.
+/// The next trial begins after the shorter time. Each time that the result is the same, the pause
+/// doubles, up to the longer time, so that trials take hardly any of the time.
 const AGAIN_MIN_NS: u64 = 10_000_000_000;
 const AGAIN_MAX_NS: u64 = 600_000_000_000;
 
-/// Of all time, what the side that was not decided for is in force in the end: half of each trial.
+/// The share of all time for which the side that was not decided for is in force in the end. It is
+/// half of each trial.
 pub const SHARE_OF_THE_OTHER: f64 = {
     let half_ns = PAIRS_MAX as u64 * WINDOW_NS;
     half_ns as f64 / (2 * half_ns + AGAIN_MAX_NS) as f64
@@ -36,11 +37,11 @@ enum Stage {
 
 pub struct Course {
     stage: Stage,
-    /// When it goes on.
+    /// When the course goes on.
     due_ns: u64,
     windows: Windows,
     pairs: Vec<Pair>,
-    /// What came of the last trial, and for how long that is good.
+    /// What came of the last trial, and for how long that is valid.
     is_better: bool,
     pause_ns: u64,
     judgement: Option<Judgement>,
@@ -63,22 +64,23 @@ impl Course {
         self.due_ns
     }
 
-    /// There was nothing to decide so far, and whatever is not known to be better is not in force.
+    /// Returns true if there was nothing to decide so far. The policy is not in force then, because
+    /// it is not known to be better.
     pub fn rests(&self) -> bool {
         matches!(self.stage, Stage::New | Stage::Rests)
     }
 
-    /// Whether the policy is better, if there was a trial and there is none now.
+    /// Returns whether the policy is better, if there was a trial and there is none now.
     pub fn decided(&self) -> Option<bool> {
         (self.stage == Stage::Decided).then_some(self.is_better)
     }
 
-    /// What came of the last trial, or is known of this one.
+    /// Returns what came of the last trial, or what is known of this one.
     pub fn judgement(&self) -> Option<&Judgement> {
         self.judgement.as_ref()
     }
 
-    /// It is due.
+    /// Goes on with the course, which must be due.
     pub fn go_on(&mut self, now_ns: u64, subject: &mut impl Subject) -> Result<()> {
         let after_ns = match self.stage {
             Stage::New => {
@@ -119,7 +121,7 @@ impl Course {
         self.judgement = judge(&self.pairs);
         match &self.judgement {
             Some(judgement) => judgement.verdict(),
-            // Nothing is known of anybody.
+            // Nothing is known of any program.
             None => (self.pairs.len() >= PAIRS_MAX).then_some(false),
         }
     }

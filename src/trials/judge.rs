@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What pairs of windows say: how much more each program gets done, all of them together, and
-//! whether that is chance. Numbers in, a verdict out.
+//! Judges what pairs of windows say: how much more each program gets done, and all of them
+//! together, and whether that is chance. It takes numbers and returns a verdict.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 pub struct Sum {
     pub work: f64,
     pub awake_ns: f64,
-    /// Nothing where a program says itself what it has done, which is its own affair: it decides
-    /// nothing for others.
+    /// Zero where a program says itself what it has done, so that it decides nothing for others.
     pub weight: f64,
 }
 
-/// By program.
+/// The sum of each program.
 pub type Sums = BTreeMap<u64, Sum>;
 
 /// What was done in a window under the policy on trial, and in one without it.
@@ -34,29 +33,32 @@ pub struct Gain {
 /// What came of some pairs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// Of the geometric mean over programs, by their weights.
+    /// The gain of the geometric mean over programs, by their weights.
     pub balance: Gain,
     pub programs: BTreeMap<u64, Gain>,
-    /// By what programs say themselves.
+    /// The gains by what programs say themselves.
     pub claims: BTreeMap<u64, Gain>,
     nr_pairs: usize,
 }
 
-/// So many pairs say nothing yet; and what so many have not shown, more would not.
+/// Fewer pairs than this say nothing yet.
 const PAIRS_MIN: usize = 6;
+/// What this many pairs have not shown, more would not show.
 pub const PAIRS_MAX: usize = 20;
 
-/// Somebody who seems to be harmed has so many pairs to turn out not to be.
+/// A program that seems to be harmed has this many pairs to turn out not to be.
 const HARMED_AFTER: usize = 10;
 
-/// Less is not worth a policy, nor a harm that anybody would see.
+/// A smaller gain is not worth a policy.
 const GAIN_MIN: f64 = 0.005;
+/// Nobody would see a smaller harm.
 const HARM_MIN: f64 = 0.02;
 
-/// Of a normal distribution: one in a thousand is further off to one side.
+/// One in a thousand of a normal distribution is further off to one side.
 const SURE: f64 = 3.09;
 
-/// From one sum to the next. A program that was not there before has done nothing.
+/// Returns what was done from one sum to the next. A program that was not there before had done
+/// nothing.
 pub fn since(before: &Sums, now: &Sums) -> Sums {
     let step = |(program, sum): (&u64, &Sum)| {
         let then = before.get(program).copied().unwrap_or_default();
@@ -73,7 +75,8 @@ struct Record {
     weight: f64,
 }
 
-/// Nothing where too few pairs are there, or no program did anything in both kinds of windows.
+/// Returns nothing where there are too few pairs, or no program did anything in both kinds of
+/// windows.
 pub fn judge(pairs: &[Pair]) -> Option<Judgement> {
     if pairs.len() < PAIRS_MIN {
         return None;
@@ -84,7 +87,8 @@ pub fn judge(pairs: &[Pair]) -> Option<Judgement> {
     let balances: Vec<f64> = parts.iter().filter_map(|part| balance(&records, part)).collect();
     let of_program = |(program, mean): (&u64, &f64)| {
         let values: Vec<f64> = parts.iter().filter_map(|it| it.get(program).copied()).collect();
-        // One that did something in a single window may have done so by chance.
+        // A program that did something in a single window of either kind may have done so by
+        // chance.
         let error = if values.len() == parts.len() { jackknife(&values) } else { f64::INFINITY };
         (*program, Gain { mean: *mean, error })
     };
@@ -116,7 +120,8 @@ fn records(pairs: &[Pair]) -> BTreeMap<u64, Record> {
     records
 }
 
-/// Of each program that did something with the policy and without it, in all pairs but one.
+/// Returns the gain of each program that did something with the policy and without it, in all pairs
+/// but the one that is left out.
 fn gains(records: &BTreeMap<u64, Record>, left_out: Option<usize>) -> BTreeMap<u64, f64> {
     let gain = |(program, record): (&u64, &Record)| Some((*program, record.gain(left_out)?));
     records.iter().filter_map(gain).collect()
@@ -135,7 +140,8 @@ impl Record {
     }
 }
 
-/// Where a part was all that there was, nothing is left, however sums are rounded.
+/// Returns what is left without a part. Where that was all, nothing is left, however sums are
+/// rounded.
 fn rest(all: f64, part: f64) -> f64 {
     let rest = all - part;
     if rest > all * 1e-12 { rest } else { 0.0 }
@@ -147,8 +153,9 @@ fn balance(records: &BTreeMap<u64, Record>, gains: &BTreeMap<u64, f64>) -> Optio
     (weight > 0.0).then(|| weighed.map(|(weight, gain)| gain * weight).sum::<f64>() / weight)
 }
 
-/// The error of an estimate, by what it is without each of the pairs (B. Efron and C. Stein, "The
-/// Jackknife Estimate of Variance", 1981): of a ratio of sums nothing simpler is known.
+/// Returns the error of an estimate, by what it is without each of the pairs (B. Efron and C.
+/// Stein, "The Jackknife Estimate of Variance", 1981). Nothing simpler is known for a ratio of
+/// sums.
 fn jackknife(without_each: &[f64]) -> f64 {
     let nr = without_each.len() as f64;
     let mean = without_each.iter().sum::<f64>() / nr;
@@ -157,20 +164,22 @@ fn jackknife(without_each: &[f64]) -> f64 {
 }
 
 impl Judgement {
-    /// How far off a gain is at most, where a normal distribution were no further off than `normal`.
+    /// Returns how far off a gain is at most, where a normal distribution would be no further off
+    /// than `normal`.
     pub fn sure(&self, gain: &Gain, normal: f64) -> f64 {
         quantile(normal, self.nr_pairs - 1) * gain.error
     }
 
-    /// Who says, and is sure, that it gets less done with the policy.
+    /// Returns the programs that get less done with the policy for sure, by what they say
+    /// themselves.
     pub fn claimed_harms(&self) -> Vec<u64> {
         let is_sure = |gain: &Gain| gain.mean + self.sure(gain, SURE) < 0.0;
         let harmed = self.claims.iter().filter(|(_, gain)| gain.is_harm() && is_sure(gain));
         harmed.map(|(program, _)| *program).collect()
     }
 
-    /// Whether the policy is to be in force, as soon as that is known; with the last of the pairs
-    /// whatever is not known to be better is not.
+    /// Returns whether the policy is to be in force, as soon as that is known. With the last of the
+    /// pairs a policy that is not known to be better is not to be in force.
     pub fn verdict(&self) -> Option<bool> {
         let mean = self.balance.mean;
         let sure = self.sure(&self.balance, SURE);
@@ -185,14 +194,15 @@ impl Judgement {
 }
 
 impl Gain {
-    /// Whether it is rather a harm than not: who is harmed need not prove it.
+    /// Returns true if it is rather a harm than not. A program that is harmed need not prove it.
     fn is_harm(&self) -> bool {
         self.mean < -HARM_MIN && self.mean + self.error < 0.0
     }
 }
 
-/// Of Student's distribution with so many degrees of freedom what `normal` is of the normal one
-/// (Cornish and Fisher's expansion, to its second term).
+/// Returns the quantile of Student's distribution, with `freedom` degrees of freedom, that
+/// corresponds to the quantile `normal` of the normal distribution (Cornish and Fisher's expansion,
+/// to its second term).
 pub fn quantile(normal: f64, freedom: usize) -> f64 {
     let (z, n) = (normal, freedom as f64);
     let first = (z.powi(3) + z) / 4.0;

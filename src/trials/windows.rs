@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pairs of windows, one of them under each of two policies, in an order that is chance.
+//! Pairs of windows, one of them under each of two policies, in an order that is random.
 
 use anyhow::Result;
 use rand_pcg::Pcg64;
@@ -19,15 +19,15 @@ impl Side {
     }
 }
 
-/// What is tried on.
+/// What two policies are tried on.
 pub trait Subject {
-    /// Whether there is anything to be decided.
+    /// Returns true if there is anything to be decided.
     fn is_concerned(&mut self) -> bool {
         true
     }
     fn enter(&mut self, side: Side) -> Result<()>;
     fn sums(&mut self) -> Result<Sums>;
-    /// These go on as without the policy, whatever is in force, and no others.
+    /// Has these programs, and no others, go on as without the policy, whatever is in force.
     fn leave_alone(&mut self, _programs: &[u64]) -> Result<()> {
         Ok(())
     }
@@ -42,7 +42,7 @@ enum Stage {
 
 /// What came of a step.
 pub enum Step {
-    /// There is nothing to be done for so long.
+    /// There is nothing to be done for this many nanoseconds.
     After(u64),
     /// A pair is whole. The next one begins with the next step.
     Whole(Pair),
@@ -51,7 +51,7 @@ pub enum Step {
 pub struct Windows {
     window_ns: u64,
     stage: Stage,
-    /// Of a pair the first window.
+    /// What was done in the first window of a pair.
     first: Option<Sums>,
     random: Pcg64,
 }
@@ -62,8 +62,8 @@ impl Windows {
         Self { window_ns, stage: Stage::Begins, first: None, random }
     }
 
-    /// In the first part of a window tasks go where they are to be, clocks rise, and caches warm
-    /// up: that is not counted.
+    /// Returns how long the first part of a window lasts. It is not counted, because in it tasks go
+    /// where they are to be, clocks rise, and caches warm up.
     fn settles_ns(&self) -> u64 {
         self.window_ns / 4
     }

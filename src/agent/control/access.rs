@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who may ask: root, whoever the agent runs as, and a group if there is one for it.
+//! Who may ask: root, the user that the agent runs as, and a group if there is one for it.
 
 use std::fmt;
 use std::os::fd::AsRawFd;
@@ -10,16 +10,16 @@ use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::{Gid, Group, Uid, User};
 
-/// Who is at the other end of a connection, as the kernel says.
+/// The process at the other end of a connection, as the kernel describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
     uid: Uid,
     gid: Gid,
-    /// All others that the process was in, which need not be those of its user: a container or
+    /// All other groups that the process was in. They need not be those of its user: a container or
     /// a service may have been given some.
     groups: Vec<Gid>,
     pid: i32,
-    /// If the user has one.
+    /// The name of the user, if there is one.
     name: Option<String>,
 }
 
@@ -47,7 +47,7 @@ fn groups_of(stream: &UnixStream) -> Result<Vec<Gid>, Errno> {
             let (at, fd) = (groups.as_mut_ptr(), stream.as_raw_fd());
             libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERGROUPS, at.cast(), &mut size)
         };
-        // It tells how much there is, even where there is no room for it.
+        // The kernel tells how much there is, even where there is no room for it.
         groups.resize(size as usize / SIZE, 0);
         match Errno::result(done) {
             Err(Errno::ERANGE) => continue,

@@ -11,13 +11,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::protocol::{Answer, Request, SOCKET, read_line, write_line};
 use crate::agent::peers::Until;
 
-/// More than all books that the kernel keeps.
+/// The greatest length of an answer. It is more than all books that the kernel keeps.
 const ANSWER_MAX: u64 = 16 << 20;
 
-/// For an answer: longer than the other end may take to give one.
+/// How long to wait for an answer. It is longer than the other end may take to give one.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// That it refuses is an error.
+/// Asks the scheduler. It is an error if it refuses.
 pub fn ask(request: &Request) -> Result<Answer> {
     match ask_at(Path::new(SOCKET), request)? {
         Answer::Refused(why) => bail!("{why}"),
@@ -25,15 +25,15 @@ pub fn ask(request: &Request) -> Result<Answer> {
     }
 }
 
-/// Asks, and leaves it to others to read what is said. They wait for the first line as long as for
-/// any answer, and say themselves how long they wait for more.
+/// Asks, and leaves it to the caller to read what is said. The caller waits for the first line as
+/// long as for any answer, and sets itself how long it waits for more.
 pub fn begin(request: &Request) -> Result<UnixStream> {
     begin_at(Path::new(SOCKET), request)
 }
 
 pub fn begin_at(path: &Path, request: &Request) -> Result<UnixStream> {
     let stream = connect(path)?;
-    // Who is turned away at the door is not listened to, but gets an answer.
+    // A client that is refused at once is not listened to, but gets an answer.
     let _ = write_line(&mut Until::after(PATIENCE, &stream), request);
     stream.set_read_timeout(Some(PATIENCE)).context("cannot bound the wait for an answer")?;
     Ok(stream)
@@ -53,7 +53,7 @@ pub fn ask_at(path: &Path, request: &Request) -> Result<Answer> {
     let stream = connect(path)?;
     let mut stream = Until::after(PATIENCE, &stream);
     let asked = write_line(&mut stream, request).context("cannot ask the scheduler");
-    // Who is turned away at the door is not listened to, but gets an answer.
+    // A client that is refused at once is not listened to, but gets an answer.
     let line = read_line(stream, ANSWER_MAX)
         .or_else(|error| asked.and(Err(error.context("the scheduler gave no answer"))))?;
     serde_json::from_slice(&line).context("the scheduler's answer is not understood")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The listening end of the control socket. Its threads read and write; the main loop gets whole
-//! requests, one at a time, and is never waited for without end.
+//! The listening end of the control socket. Its threads read and write. The main loop gets whole
+//! requests, one at a time, and no thread waits without end until it takes one.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -26,28 +26,28 @@ use crate::agent::peers::{self, Host, Until, refusal};
 /// No request is longer.
 pub const REQUEST_MAX: u64 = 64 * 1024;
 
-/// For a whole request, and for a whole answer.
+/// How long a whole request may take, and a whole answer.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Until the main loop takes a request: it may be loading the scheduler.
+/// How long to wait until the main loop takes a request: it may be loading the scheduler.
 const BUSY: Duration = Duration::from_secs(5);
 
 /// A request that waits for its answer.
 pub struct Pending {
     pub request: Request,
-    /// Whose it is.
+    /// The client that asks.
     pub peer: Peer,
     answers: Sender<Answer>,
 }
 
 impl Pending {
     pub fn answer(self, answer: Answer) {
-        // Who asked may have gone meanwhile.
+        // The client may have gone meanwhile.
         let _ = self.answers.send(answer);
     }
 }
 
-/// Opens the socket, also for a group if it has a name, unless another agent has it.
+/// Opens the socket, also for a group if one is named, unless another agent has it.
 pub fn serve(group: Option<&str>, hub: &Arc<Hub>) -> Result<Receiver<Pending>> {
     serve_at(Path::new(SOCKET), Access::new(group)?, hub.clone())
 }
@@ -82,8 +82,8 @@ fn make_place(path: &Path, access: &Access) -> io::Result<()> {
     }
 }
 
-/// A lock, which the kernel lets go when its process ends, however that is. Two agents that start
-/// at once cannot both have it.
+/// Takes a lock, which the kernel releases when the process ends, however that is. Two agents that
+/// start at once cannot both have it.
 fn claim(socket: &Path) -> Result<File> {
     let path = socket.with_extension("lock");
     let mut options = OpenOptions::new();
@@ -95,7 +95,7 @@ fn claim(socket: &Path) -> Result<File> {
         Err(TryLockError::WouldBlock) => bail!("{}", belongs_to(&mut file)),
         Err(TryLockError::Error(error)) => return Err(error).with_context(cannot),
     }
-    // Only for the sentence that another one gets.
+    // The process id is only for the message that another agent gets.
     let noted = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
     if let Err(error) = noted {
         warn!("cannot write to {}: {error}", path.display());
@@ -110,7 +110,7 @@ fn belongs_to(file: &mut File) -> String {
     format!("another {NAME} runs already{owner}: stop it first, or change its policy")
 }
 
-/// What a killed agent left behind is in nobody's way.
+/// Listens at the path, and removes the socket that a killed agent may have left behind.
 fn listen(path: &Path, access: &Access) -> io::Result<UnixListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -129,7 +129,8 @@ fn listen(path: &Path, access: &Access) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Without a power over all files, one may give a file to the groups that one is in, and no other.
+/// Adds advice to an error. Without power over all files, a process may give a file to the groups
+/// that it is in, and to no other.
 pub fn not_given(error: io::Error, group: &Group) -> io::Error {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return error;
@@ -155,15 +156,15 @@ impl Host for Door {
         let answered = self.answer(stream);
         let (answer, following) =
             answered.unwrap_or_else(|error| (Answer::Refused(format!("{error:#}")), None));
-        // A peer that does not listen to its answer has itself to blame.
+        // If a client does not read its answer, nothing else can be done for it.
         let is_told = write_line(&mut Until::after(PATIENCE, stream), &answer).is_ok();
         if let (Some(following), true, Answer::Following) = (following, is_told, answer) {
-            // It ends when that peer goes.
+            // This ends when the client goes.
             let _ = stream::serve(stream, &following);
         }
     }
 
-    /// There is room for an answer in a connection that is new.
+    /// Refuses a connection, and waits for nothing: a new one has room for an answer.
     fn refuse(&self, mut stream: &UnixStream) {
         let _ = stream.set_nonblocking(true);
         let _ = write_line(&mut stream, &Answer::Refused(refusal(Self::MOST)));
@@ -171,7 +172,7 @@ impl Host for Door {
 }
 
 impl Door {
-    /// ... and what comes after it, if the peer wants to follow.
+    /// Returns the answer, and what comes after it if the client wants to follow.
     fn answer(&self, stream: &UnixStream) -> Result<(Answer, Option<Following>)> {
         let peer = Peer::of(stream)?;
         if let Err(error) = self.access.check(&peer) {
@@ -202,7 +203,7 @@ impl Door {
             "the scheduler does not answer, it may be starting again: nothing has changed, try \
              once more",
         )?;
-        // It has begun, and does nothing that takes long.
+        // The main loop has taken the request, and does nothing that takes long.
         answer.recv().context("the scheduler ended meanwhile")
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The control socket: the policy is shown and changed while the scheduler runs. A line of JSON
-//! asks, another one answers, and that was the connection.
+//! The control socket, by which the policy is shown and changed while the scheduler runs. A line of
+//! JSON asks, another one answers, and the connection is closed.
 
 mod access;
 mod client;

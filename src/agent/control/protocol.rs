@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is said over the control socket, and how: a line of JSON each.
+//! The requests and answers of the control socket. Each is a line of JSON.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
@@ -15,41 +15,42 @@ use crate::agent::policy::{Difference, Setting};
 use crate::agent::status::Status;
 use crate::agent::trial::Report;
 
-/// Where it is.
+/// Where the control socket is.
 pub const SOCKET: &str = "/run/scx_avxspec/control";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// What is in force?
+    /// Asks what is in force.
     Show,
-    /// Something else, as a whole or not at all.
+    /// Puts something else into force, as a whole or not at all.
     Change(Change),
-    /// What is in force on trial shall stay.
+    /// Confirms that what is in force on trial shall stay.
     Confirm,
-    /// These settings, and whatever is left out as it is by default, against what is in force.
+    /// Tries these settings, with the default of each knob that they leave out, against what is in
+    /// force.
     Try { settings: Vec<String>, time: Duration },
-    /// How far is that? Whoever does not ask does not want to know any more.
+    /// Asks how far the trial is. The trial ends if nobody asks any more.
     Tried,
-    /// What is the scheduler doing?
+    /// Asks what the scheduler is doing.
     Status,
-    /// What does it think of this thread?
+    /// Asks what the scheduler thinks of this thread.
     Explain(i32),
-    /// What happens from now on, until one of the two goes?
+    /// Asks for what happens from now on, until one of the two ends goes.
     Follow(Wanted),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// This is.
+    /// This is in force.
     InForce {
         generation: u64,
         settings: Vec<Setting>,
-        /// How many more seconds, if it is on trial.
+        /// For how many more seconds it is in force, if it is on trial.
         trial_left_s: Option<u64>,
     },
-    /// This is otherwise from now on, or would be.
+    /// This is different from now on, or would be.
     Changed {
         generation: u64,
         differences: Vec<Difference>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Events over the control socket: after the request a line of JSON for each, until one of the
-//! two goes. An empty line now and then says that there is nothing to say.
+//! Events over the control socket. After the request there is a line of JSON for each event, until
+//! one of the two ends goes. An empty line now and then says that nothing happened.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -14,13 +14,13 @@ use crate::agent::events::hub::Following;
 use crate::agent::events::{Event, Wanted};
 use crate::agent::peers::is_timeout;
 
-/// How often there is a line at least.
+/// How often at least there is a line.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
-/// Who does not read for so long is gone.
+/// A client that does not read for this long is dropped. A client waits this long for a line.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns when whoever listens goes, or is let go.
+/// Sends events to a client. Returns when the client goes, or is let go.
 pub fn serve(mut stream: &UnixStream, following: &Following) -> Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     loop {
@@ -51,7 +51,7 @@ impl Followed {
         }
     }
 
-    /// The next event, if there is one before `end`, or before it is time for a sign of life.
+    /// Returns the next event, or none if `end` or a sign of life comes first.
     pub fn next(&mut self, end: Option<Instant>) -> Result<Option<Event>> {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         let left = left.unwrap_or(PATIENCE);

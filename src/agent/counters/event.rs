@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One thing that a CPU counts, and how it is asked of the kernel.
+//! One event that a CPU counts, and how the kernel is asked for it.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -19,11 +19,11 @@ use super::reading::Reading;
 
 const PMUS: &str = "/sys/bus/event_source/devices";
 
-/// Of <linux/perf_event.h>.
+/// This is from <linux/perf_event.h>.
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 
-/// As many as any group has, and how it begins: with its number, and the times for which it was
-/// open and for which it was counted.
+/// How many events a group has at most, and how many words come before their counts: the number of
+/// events, and the times for which the group was open and for which it was counted.
 const GROUP_MAX: usize = 3;
 const HEAD: usize = 3;
 
@@ -63,8 +63,8 @@ impl Event {
         Self { pmu: pmu.to_owned(), config }
     }
 
-    /// Together with that of the leader, if there is one. Whoever else counts has the same right
-    /// to the CPU's counters: there is nothing that is only counted as long as it always is.
+    /// Opens the event on a CPU, in the group of the leader if there is one. Others that count have
+    /// the same right to the CPU's counters, so the event is not pinned to one.
     fn open(&self, cpu: u32, leader: Option<&File>) -> Result<File> {
         let path = Path::new(PMUS).join(&self.pmu).join("type");
         let kind = fs::read_to_string(&path)
@@ -93,7 +93,7 @@ impl Event {
             let error = io::Error::last_os_error();
             return Err(error).with_context(|| format!("CPU {cpu} does not count {self}"));
         }
-        // SAFETY: the call has just made it, for nobody else.
+        // SAFETY: the call has just made the descriptor, and nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(opened as i32) }.into())
     }
 }

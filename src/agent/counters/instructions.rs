@@ -8,21 +8,21 @@ use anyhow::Result;
 
 use super::event::{Event, Group};
 
-/// Of Intel's CPUs and of AMD's.
+/// The event of Intel's CPUs and of AMD's.
 const RETIRED: (&str, u64) = ("cpu", 0xc0);
 
-/// Those of each CPU are counted as long as this is there.
+/// Counters of the instructions of each CPU, which count as long as this is there.
 pub struct Instructions(BTreeMap<u32, Group>);
 
 impl Instructions {
-    /// On all of them or on none.
+    /// Opens counters on all of these CPUs or on none.
     pub fn open(cpus: &[u32]) -> Result<Self> {
         let (pmu, config) = RETIRED;
         let open = |cpu: &u32| Ok((*cpu, Group::open(&[Event::new(pmu, config)], *cpu)?));
         Ok(Self(cpus.iter().map(open).collect::<Result<_>>()?))
     }
 
-    /// By CPU.
+    /// Returns the descriptors of the counters, by CPU.
     pub fn events(&self) -> impl Iterator<Item = (u32, RawFd)> {
         self.0
             .iter()

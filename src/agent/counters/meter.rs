@@ -9,7 +9,7 @@ use tracing::debug;
 use super::event::{Count, Group};
 use super::reading::{Reading, Step};
 
-/// By CPU. None is open by default.
+/// The meters of CPUs. None is open by default.
 pub struct Meters<G = Group>(BTreeMap<u32, Meter<G>>);
 
 struct Meter<G> {
@@ -24,7 +24,7 @@ impl<G> Default for Meters<G> {
 }
 
 impl<G: Count> Meters<G> {
-    /// All of them, unless they are.
+    /// Opens all of them, unless they are open.
     pub fn open<'a>(
         &mut self,
         cpus: impl Iterator<Item = &'a u32>,
@@ -38,7 +38,8 @@ impl<G: Count> Meters<G> {
         Ok(())
     }
 
-    /// Returns what each counted since the last time, which nobody could ask for afterwards.
+    /// Closes all of them. Returns what each counted since the last time, because this cannot be
+    /// read afterwards.
     #[must_use]
     pub fn close(&mut self) -> Vec<(u32, Step)> {
         let rest = self.steps().collect();
@@ -50,7 +51,7 @@ impl<G: Count> Meters<G> {
         self.0.iter().map(|(cpu, meter)| (*cpu, &meter.group))
     }
 
-    /// What each counted since the last time. Of a CPU that is about to go there may be nothing.
+    /// Returns what each counted since the last time. A CPU that is about to go may be left out.
     pub fn steps(&mut self) -> impl Iterator<Item = (u32, Step)> {
         self.0.iter_mut().filter_map(|(cpu, meter)| {
             let read = meter.group.read();
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Ten more each time.
+    /// Counts ten more each time.
     #[derive(Default)]
     struct Tens(Cell<u64>);
 

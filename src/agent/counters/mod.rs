@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Performance counters that tell how low the clock of each CPU is, and who uses wide vectors.
+//! Performance counters that tell how low the clock of each CPU is, and which CPUs use wide
+//! vectors.
 //!
-//! The best are those of its core's cycles at each licence, which are the same for both threads of
+//! The best are those of its core's cycles at each licence. These are the same for both threads of
 //! a core, and are counted as a group, so that only shares matter and not for how long they were
 //! counted. Next come APERF and MPERF, which tell of a low clock but not why it is low.
 //!
-//! A CPU has few counters, and they are not there for this alone. So they are open while the
-//! scheduler decides by them, or somebody asks what they say; and who only asks steps back for a
-//! while as soon as others need them too.
+//! A CPU has few counters, and they are not there for this alone. So they are open only while the
+//! scheduler decides by them, or somebody asks what they say. If somebody only asks, they are
+//! closed for a while as soon as others need counters too.
 
 mod event;
 mod instructions;
@@ -35,14 +36,14 @@ use reading::Step;
 pub use source::LICENCES;
 pub use source::{AMDS_FLOATS, Choice, Countable, INTELS_FLOATS, Source};
 
-/// Those of all CPUs.
+/// The counters of all CPUs.
 pub struct Counters {
     source: Source,
-    /// By CPU, how many threads its core has.
+    /// How many threads the core of each CPU has.
     threads: BTreeMap<u32, u32>,
     clocks: Meters,
     wide_operations: Meters,
-    /// Where BPF programs find those of clocks, and whether they do.
+    /// The map in which BPF programs find the counters of clocks, and whether these are in it.
     map: MapHandle,
     is_handed_over: bool,
     presence: Presence,
@@ -50,7 +51,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// None is open yet.
+    /// Returns counters of which none is open yet.
     pub fn new(source: &Source, map: &MapMut<'_>, threads: BTreeMap<u32, u32>) -> Result<Self> {
         Ok(Self {
             source: source.clone(),
@@ -64,7 +65,8 @@ impl Counters {
         })
     }
 
-    /// BPF programs go by them from now on, if there are any: by all of them or by none.
+    /// Makes BPF programs use the counters of clocks from now on, if there are any: all of them or
+    /// none.
     pub fn hand_over(&mut self, now: Instant) -> Result<()> {
         if self.is_handed_over || !self.source.counts_clocks() {
             return Ok(());
@@ -90,18 +92,19 @@ impl Counters {
             return;
         }
         for index in self.threads.keys().copied().flat_map(places_of) {
-            // The map holds on to what is open. If it is not there, so much the better.
+            // The map keeps open what is in it. It is no error if there is nothing at this index.
             let _ = self.map.delete(&index.to_ne_bytes());
         }
         self.look_around(now);
     }
 
-    /// Of those CPUs that counted while somebody wanted to know.
+    /// Returns what CPUs counted while somebody wanted to know it.
     pub fn counted(&self) -> &BTreeMap<u32, Counted> {
         &self.sums
     }
 
-    /// Somebody wants to know. Who is the first to ask, or after a long time, makes it begin.
+    /// Adds up what was counted, because somebody asks. Counting begins with the first request, or
+    /// with one after a long time.
     pub fn read(&mut self, now: Instant) {
         if !self.source.counts_licences() && !self.source.counts_wide_operations() {
             return;
@@ -122,7 +125,7 @@ impl Counters {
         }
     }
 
-    /// Closes what nobody needs any more.
+    /// Closes the counters that nobody needs any more.
     pub fn look_around(&mut self, now: Instant) {
         if self.presence.is_wanted(now) {
             return;
@@ -152,14 +155,14 @@ impl Counters {
         Ok(())
     }
 
-    /// Returns whether others had some of the counters meanwhile.
+    /// Adds up what was counted. Returns true if others had some of the counters meanwhile.
     fn add_up(&mut self) -> bool {
         let clocks = self.clocks.steps().collect();
         let wide_operations = self.wide_operations.steps().collect();
         self.add(clocks, wide_operations)
     }
 
-    /// The same of what counters told.
+    /// Adds what counters told. Returns true if others had some of the counters meanwhile.
     fn add(&mut self, clocks: Vec<(u32, Step)>, wide_operations: Vec<(u32, Step)>) -> bool {
         let mut was_shared = false;
         if self.source.counts_licences() {
@@ -177,7 +180,7 @@ impl Counters {
     }
 }
 
-/// Where the map has those of a CPU.
+/// Returns where the map has the counters of a CPU.
 fn places_of(cpu: u32) -> Range<u32> {
     cpu * CYCLES_BY_LICENCE..(cpu + 1) * CYCLES_BY_LICENCE
 }

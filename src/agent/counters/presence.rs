@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether counters are open for somebody who only wants to know what they say.
+//! Decides whether counters are open for somebody who only wants to know what they say.
 
 use std::time::{Duration, Instant};
 
-/// Who asked so long ago has lost interest. Who asks every few minutes is still served.
+/// A client that asked this long ago has lost interest. One that asks every few minutes is still
+/// served.
 const INTEREST: Duration = Duration::from_secs(5 * 60);
 /// For how long others have the counters for themselves, once they turn out to need them.
 const STEP_BACK: Duration = Duration::from_secs(60);

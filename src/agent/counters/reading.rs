@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What counters said, and what follows: pure.
+//! What counters said, and what follows from it. All of it is pure.
 //!
-//! Where more is to be counted than there are counters the kernel lets events take turns, and tells
-//! for how long each group was open and for how long it was counted. What was counted between two
-//! readings stands for all of that time. Each step is scaled by itself, so that sums never shrink.
+//! Where more is to be counted than there are counters, the kernel lets events take turns, and
+//! tells for how long each group was open and for how long it was counted. What was counted between
+//! two readings stands for all of that time. Each step is scaled by itself, so that sums never
+//! shrink.
 
 use serde::{Deserialize, Serialize};
 
-/// A group at one moment.
+/// What a group says at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     pub open_ns: u64,
@@ -28,15 +29,15 @@ pub struct Step {
 /// What a CPU did while its counters were open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
-    /// At each frequency licence, and for how long that was counted.
+    /// The cycles at each frequency licence, and for how long they were counted.
     pub cycles: [u64; 3],
     pub cycles_ns: u64,
-    /// With vectors of 512 bits, and for how long.
+    /// The operations with vectors of 512 bits, and for how long they were counted.
     pub wide_operations: u64,
     pub wide_operations_ns: u64,
 }
 
-/// What less than this part of the time was missed is no matter of other users.
+/// If less than this part of the time was missed, it was not because of other users.
 const MISSED: u64 = 64;
 
 impl Reading {
@@ -58,7 +59,7 @@ impl Reading {
 }
 
 impl Counted {
-    /// The cycles are those of the core, and each of its threads counts them all.
+    /// Adds a step of cycles. They are those of the core, and each of its threads counts them all.
     pub fn add_cycles(&mut self, step: &Step, threads: u32) {
         for (sum, count) in self.cycles.iter_mut().zip(&step.counts) {
             *sum += count / u64::from(threads.max(1));
@@ -66,7 +67,7 @@ impl Counted {
         self.cycles_ns += step.ns;
     }
 
-    /// None as long as nobody counted them.
+    /// Returns the cycles, or none as long as they were not counted.
     pub fn known_cycles(&self) -> Option<[u64; 3]> {
         (self.cycles_ns > 0).then_some(self.cycles)
     }

@@ -26,7 +26,7 @@ const CPU: &str = "cpu";
 const MSR: &str = "msr";
 const CLOCKS: [u64; 2] = [1, 2];
 
-/// The kernel's function before which they are read.
+/// The kernel's function before which the counters are read.
 const READ_BEFORE: &str = "task_tick_scx";
 
 /// Which counters to use.
@@ -37,14 +37,14 @@ pub enum Choice {
     These(Source),
 }
 
-/// What a processor counts of wide vectors, by its name.
+/// What a processor counts of wide vectors, which is known by its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Countable {
     pub licences: bool,
     pub wide_operations: Option<u64>,
 }
 
-/// What to count on each CPU. Nothing by default.
+/// What to count on each CPU. By default it is nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Source {
     /// The cycles at each licence, or APERF and MPERF, or none.
@@ -98,7 +98,8 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// The best that works on this CPU.
+    /// Returns the chosen source, or the best one that works on this CPU if that was chosen. A
+    /// source that was named has to work on this CPU.
     pub fn find(choice: &Choice, known: Countable, cpu: u32) -> Result<Self> {
         match choice {
             Choice::None => Ok(Self::default()),
@@ -137,7 +138,7 @@ impl Source {
         if !works(best.try_wide_operations(cpu)) {
             best.wide_operations = None;
         }
-        // Once, and not for each that was tried.
+        // This is said once, and not for each that was tried.
         if let Some(error) = forbidden {
             warn!(
                 "the CPUs' counters are forbidden to this process: {error:#}; where \
@@ -163,7 +164,7 @@ impl Source {
         self.wide_operations.is_some()
     }
 
-    /// What tells of low clocks, and of what they cost.
+    /// Says what tells of low clocks, and of what they cost.
     pub fn with(&self, clocks: &Clocks) -> String {
         match self.kind() {
             NO_CLOCK_COUNTERS => Self::estimate(clocks),
@@ -172,7 +173,8 @@ impl Source {
         }
     }
 
-    /// The same where nothing counts, or what does cannot be had.
+    /// Says what tells of low clocks where nothing counts them, or where the counters cannot be
+    /// had.
     pub fn estimate(clocks: &Clocks) -> String {
         format!("an estimate with {clocks}")
     }
@@ -185,7 +187,8 @@ impl Source {
         Group::open(self.wide_operations.as_slice(), cpu)
     }
 
-    /// Virtual machines may have counters that always are zero.
+    /// Fails unless the counters of clocks count. Virtual machines may have counters that are
+    /// always zero.
     fn try_clocks(&self, cpu: u32) -> Result<()> {
         let counts = self.open_clocks(cpu)?.read().with_context(|| format!("on CPU {cpu}"))?.counts;
         let is_known = match self.kind() {
@@ -196,7 +199,8 @@ impl Source {
         Ok(())
     }
 
-    /// Which may be zero, since nobody needs any.
+    /// Fails unless the counter of wide operations can be read. It may be zero, because no program
+    /// has to have done any.
     fn try_wide_operations(&self, cpu: u32) -> Result<()> {
         if self.counts_wide_operations() {
             self.open_wide_operations(cpu)?.read().with_context(|| format!("on CPU {cpu}"))?;
@@ -205,7 +209,7 @@ impl Source {
     }
 }
 
-/// By the kernel or a container, whatever the CPU has.
+/// Returns true if the kernel or a container forbids the counters, whatever the CPU has.
 fn is_forbidden(error: &Error) -> bool {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     causes.any(|cause| cause.kind() == ErrorKind::PermissionDenied)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether what happens is read for those who follow.
+//! Decides whether what happens is read, which it is while clients follow.
 
 use anyhow::{Context, Result, anyhow};
 use tracing::warn;
 
-/// What is there to read as long as anybody follows.
+/// A reader, which is there as long as any client follows.
 pub trait Reads {
-    /// It was not told to, and reads nothing any more.
+    /// Returns true if it reads nothing any more, although it was not told to end.
     fn has_ended(&self) -> bool;
 }
 
@@ -14,7 +14,7 @@ const NOT_NOW: &str = "nobody can follow for now, try again later";
 
 pub struct Audience<R> {
     reader: Option<R>,
-    /// Who came last when there could be no reader, and why there could be none.
+    /// The client that came last when there could be no reader, and why there could be none.
     failed: Option<(u64, String)>,
 }
 
@@ -25,9 +25,10 @@ impl<R> Default for Audience<R> {
 }
 
 impl<R: Reads> Audience<R> {
-    /// There is a reader as long as there is anybody, of whom the newest has this number. `tell`
-    /// says whether there is anything to read. What failed is not tried again until somebody else
-    /// comes: to try is dear where resources are short, and who was refused needs it no more.
+    /// Makes sure that there is a reader while any client follows, of which the newest has this
+    /// number. `tell` turns on or off that there is anything to read. What failed is not tried
+    /// again until another client comes: trying is expensive where resources are short, and the
+    /// client that was refused does not need it any more.
     pub fn look_after(
         &mut self,
         newest: Option<u64>,
@@ -36,7 +37,7 @@ impl<R: Reads> Audience<R> {
     ) -> Result<()> {
         let Some(newest) = newest else {
             self.failed = None;
-            // Who stops reading reads what is left first.
+            // A reader that stops reads what is left first.
             return if self.reader.is_some() { tell(false).map(|()| self.end()) } else { Ok(()) };
         };
         if self.reader.as_ref().is_some_and(R::has_ended) {

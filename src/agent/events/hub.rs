@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hands each event to all who follow. Nobody waits for who is slow: what finds no room in a
-//! follower's queue is lost to that one, and it is told how much that was.
+//! Hands each event to all clients that follow. Nothing waits for a slow one: an event that finds
+//! no room in a follower's queue is lost to that follower, which is told how many it lost.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,16 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 use super::{Event, Kind, Wanted};
 use crate::agent::status::seconds;
 
-/// Nobody needs more of them.
+/// How many clients may follow at once.
 const FOLLOWERS_MAX: usize = 16;
 
-/// Events that one of them may be behind.
+/// How many events a follower may be behind.
 const QUEUE: usize = 4096;
 
 const TOO_SLOW: &str = "who follows is too slow";
 const NO_ROOM: &str = "the buffer was full";
 
-/// It outlives the restarts of the scheduler.
+/// The followers, and what they are told. This outlives the restarts of the scheduler.
 pub struct Hub {
     begun_ns: u64,
     followers: Mutex<Followers>,
@@ -40,7 +40,7 @@ struct Follower {
     lost: u64,
 }
 
-/// One who follows, until this is dropped.
+/// A client that follows, until this is dropped.
 pub struct Following {
     hub: Arc<Hub>,
     number: u64,
@@ -64,7 +64,7 @@ impl Hub {
         self.followers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of who came last, of those who follow.
+    /// Returns the number of the follower that came last, of those that still follow.
     pub fn newest(&self) -> Option<u64> {
         self.followers().all.last_key_value().map(|(number, _)| *number)
     }
@@ -84,7 +84,7 @@ impl Hub {
         Ok(Following { hub: self.clone(), number, queue })
     }
 
-    /// Who is new is told what is in force, and from now on what happens.
+    /// Tells new followers which policy is in force, and from now on what happens.
     pub fn welcome(&self, generation: u64) {
         let policy = Event::policy(self.now_s(), generation, "since before");
         for follower in self.followers().all.values_mut().filter(|it| !it.is_welcome) {
@@ -93,8 +93,8 @@ impl Hub {
         }
     }
 
-    /// There is nothing that could be told any more. Who follows is let go, and may come again; who
-    /// is not welcome yet is about to get an answer.
+    /// Lets the followers go, because nothing can be told any more. They may come again. A follower
+    /// that is not welcome yet stays, because it is about to get an answer.
     pub fn dismiss(&self) {
         self.followers().all.retain(|_, follower| !follower.is_welcome);
     }
@@ -105,7 +105,7 @@ impl Hub {
         }
     }
 
-    /// What the BPF programs had no room for.
+    /// Tells how many events the BPF programs had no room for.
     pub fn publish_missed(&self, count: u64) {
         if count > 0 {
             self.publish(&Event::lost(self.now_s(), count, NO_ROOM));
@@ -126,7 +126,7 @@ impl Follower {
         if !self.is_welcome || !self.wanted.has(event) {
             return;
         }
-        // What was lost before is told first, or the order would be another.
+        // What was lost before is told first, because otherwise the order would be wrong.
         if self.lost > 0 && self.send(Event::lost(event.at_s, self.lost, TOO_SLOW)) {
             self.lost = 0;
         }
@@ -141,17 +141,18 @@ impl Follower {
 }
 
 impl Following {
-    /// The next event, if there is one in that time.
+    /// Returns the next event, if there is one in that time, or else how many were lost.
     pub fn next(&self, patience: Duration) -> Option<Event> {
         self.queue.recv_timeout(patience).ok().or_else(|| self.take_lost())
     }
 
-    /// Nothing will come any more.
+    /// Returns true if nothing will come any more.
     pub fn is_over(&self) -> bool {
         !self.hub.followers().all.contains_key(&self.number)
     }
 
-    /// Nothing else came meanwhile that would have told.
+    /// Returns an event that tells of those that were lost, if any were. No other event came
+    /// meanwhile that would have been preceded by it.
     fn take_lost(&self) -> Option<Event> {
         let at_s = self.hub.now_s();
         let mut followers = self.hub.followers();
@@ -166,10 +167,10 @@ impl Drop for Following {
     }
 }
 
-/// By the clock that the BPF programs read for events.
+/// Reads the clock that the BPF programs read for events.
 fn now_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is written to a place that is there for it.
+    // SAFETY: the call writes the time to a local variable.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     u64::try_from(now.tv_sec).unwrap_or_default() * 1_000_000_000
         + u64::try_from(now.tv_nsec).unwrap_or_default()

@@ -31,7 +31,7 @@ const ROLE_CAUSES: [&str; intf::NR_ROLE_CAUSES as usize] = by_number([
 ]);
 const ROLES: [&str; 2] =
     by_number([(intf::ROLE_SCALAR, "scalar CPU"), (intf::ROLE_AVX, "AVX core")]);
-/// What is sent there.
+/// The work that is sent to CPUs of each role.
 const WORK: [&str; 2] =
     by_number([(intf::ROLE_SCALAR, "scalar work"), (intf::ROLE_AVX, "AVX work")]);
 
@@ -66,7 +66,7 @@ const KINDS: [Kind; intf::NR_EVENT_KINDS as usize] = by_number([
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Since the agent started.
+    /// The time since the agent started.
     pub at_s: f64,
     pub kind: Kind,
     pub why: String,
@@ -75,13 +75,13 @@ pub struct Event {
     pub cpu: Option<u32>,
     #[serde(flatten)]
     pub task: Option<Task>,
-    /// Of CPUs, and where a task is sent: "AVX core" or "scalar CPU".
+    /// The new role of a CPU, or the role of where a task is sent: "AVX core" or "scalar CPU".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The idle CPU to which a task is sent; without it waits.
+    /// The idle CPU to which a task is sent. Without one the task waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_cpu: Option<u32>,
-    /// For how long a task ran in its phase, or for how long a process is left alone.
+    /// For how long a task ran in the phase that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_s: Option<f64>,
     /// The generation of a policy.
@@ -100,7 +100,7 @@ pub struct Task {
 }
 
 impl Event {
-    /// Of the agent itself.
+    /// Returns an event of the agent itself.
     fn of_agent(at_s: f64, kind: Kind, why: &str) -> Self {
         Self {
             at_s,
@@ -124,7 +124,7 @@ impl Event {
         Self { count: Some(count), ..Self::of_agent(at_s, Kind::Lost, why) }
     }
 
-    /// What the BPF programs tell, if it is understood.
+    /// Returns the event that the BPF programs tell of, if it is understood.
     fn parse(it: &avx_event, begun_ns: u64) -> Option<Self> {
         let kind = *KINDS.get(it.kind as usize)?;
         let name = |names: &[&str], n: usize| names.get(n).map(|name| (*name).to_owned());
@@ -177,7 +177,7 @@ impl Event {
     }
 }
 
-/// Time, CPU, who, what, why: one line.
+/// Writes one line with the time, the CPU, the task, what happened and why.
 impl fmt::Display for Event {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{:12.6}", self.at_s)?;
@@ -191,13 +191,13 @@ impl fmt::Display for Event {
     }
 }
 
-/// What somebody wants to hear of. That events were lost is told to everybody.
+/// What a client wants to hear of. Every client is told that events were lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// Of this thread, or all threads of this process; of all if there is none.
+    /// Events of this thread, or of all threads of this process; all events if there is none.
     pub pid: Option<i32>,
-    /// All if there are none.
+    /// Events of these kinds; of all kinds if there are none.
     pub kinds: Vec<Kind>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A thread that reads what the BPF programs tell, as long as somebody follows.
+//! A thread that reads what the BPF programs tell, as long as any client follows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::agent::books;
 /// How long it may go unnoticed that nobody follows any more.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
-/// What is there when this is dropped is still read.
+/// A thread that reads events. When this is dropped, the events that are there are still read.
 pub struct Reader {
     stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -47,7 +47,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic there has said what there is to say.
+            // A panic of the thread has already printed its message.
             let _ = thread.join();
         }
     }

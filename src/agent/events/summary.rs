@@ -10,9 +10,9 @@ use super::{Event, Kind};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// By kind and reason.
+    /// How many events there were, by kind and reason.
     pub counts: BTreeMap<Kind, BTreeMap<String, u64>>,
-    /// As an AVX task, in the phases that ended.
+    /// How long it ran as an AVX task, in the phases that ended.
     pub ran_in_phases_s: f64,
 }
 

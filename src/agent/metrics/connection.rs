@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One connection: a request, an answer, and that was it. Who is slow is cut off, and never waited
-//! for by anybody else.
+//! One connection, which has one request and one answer. A slow client is cut off, and no other
+//! client ever waits for it.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -9,22 +9,22 @@ use std::time::Duration;
 use super::exposition::Format;
 use crate::agent::peers::{Until, is_timeout, refusal};
 
-/// For a whole request, and for a whole answer.
+/// How long a whole request may take, and a whole answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const HEAD_MAX: usize = 8 * 1024;
 
-/// No client of metrics sends more.
+/// No client of metrics sends more headers.
 const HEADERS_MAX: usize = 64;
 
-/// How long and how far a client that still talks is listened to after the answer, which it would
-/// not get to read if the connection were reset.
+/// For how long, and for how many bytes, a client that still sends is listened to after the answer.
+/// It could not read the answer if the connection were reset.
 const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES: usize = 4 << 20;
 
 pub struct Request {
     pub method: String,
-    /// Without what follows a question mark.
+    /// The path without what follows a question mark.
     pub path: String,
     pub format: Format,
 }
@@ -49,13 +49,13 @@ pub fn serve(stream: &TcpStream, answer: impl FnOnce(&Request) -> Answer) {
         Err(Bad::Request(answer)) => answer,
         Err(Bad::Connection) => return,
     };
-    // Who does not listen has itself to blame.
+    // If a client does not read its answer, nothing else can be done for it.
     if write(stream, &answer, is_head).is_ok() {
         linger(stream);
     }
 }
 
-/// Nothing is waited for here: there is room for an answer in a connection that is new.
+/// Refuses a connection, and waits for nothing: a new one has room for an answer.
 pub fn refuse(stream: &TcpStream, most: usize) {
     let answer = Answer::sentence(503, &refusal(most));
     let _ = stream.set_nonblocking(true);
@@ -64,9 +64,9 @@ pub fn refuse(stream: &TcpStream, most: usize) {
 }
 
 enum Bad {
-    /// It gets an answer,
+    /// The request is wrong, and the client gets this answer.
     Request(Answer),
-    /// ... or nobody is there to get one.
+    /// There is no client any more that could get an answer.
     Connection,
 }
 
@@ -98,7 +98,7 @@ fn bad(status: u16, why: &str) -> Bad {
     Bad::Request(Answer::sentence(status, why))
 }
 
-/// None as long as it has no end.
+/// Parses the head of a request. Returns none as long as it has no end.
 fn parse(head: &[u8]) -> Result<Option<Request>, Bad> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);
@@ -114,7 +114,8 @@ fn parse(head: &[u8]) -> Result<Option<Request>, Bad> {
     }))
 }
 
-/// Who accepts something, but not the newer format, gets the older one.
+/// Returns the format for a client. One that accepts something, but not the newer format, gets the
+/// older one.
 fn format_for(headers: &[httparse::Header<'_>]) -> Format {
     let mut accepted =
         headers.iter().filter(|it| it.name.eq_ignore_ascii_case("accept")).peekable();

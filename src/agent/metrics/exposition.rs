@@ -20,7 +20,7 @@ const NO_EXEMPLAR: Option<&Exemplar<NoLabelSet, u64>> = None;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Format {
     OpenMetrics,
-    /// What Prometheus understood before, and people know.
+    /// The format that Prometheus understood before, and that people know.
     Classic,
 }
 
@@ -76,8 +76,9 @@ fn write_value(metric: &mut MetricEncoder<'_>, value: &Value, kind: MetricType) 
     }
 }
 
-/// The last bucket has no end. Waits are taken to be in the middle of their bucket, of which each
-/// begins where the one before ends, at half of its own end: the sum of a growing histogram grows.
+/// Writes waits as a histogram, whose last bucket has no end. To estimate the sum, waits are taken
+/// to be in the middle of their bucket, which begins where the one before ends, at half of its own
+/// end. So the sum of a growing histogram grows.
 fn write_waits(metric: &mut MetricEncoder<'_>, waits: &Waits) -> fmt::Result {
     let last = waits.below_ns.last().copied().unwrap_or(0);
     let pairs = || waits.below_ns.iter().zip(&waits.counts);
@@ -87,8 +88,8 @@ fn write_waits(metric: &mut MetricEncoder<'_>, waits: &Waits) -> fmt::Result {
     metric.encode_histogram::<NoLabelSet>(sum, waits.total(), &buckets, None)
 }
 
-/// The same in the older format: there a family is named as its samples are, and has no unit; and
-/// the text ends without saying so.
+/// Returns the text in the older format. There a family is named as its samples are and has no
+/// unit, and no line says that the text ends.
 fn classic(text: &str) -> String {
     let families = families::all();
     let mut out = String::with_capacity(text.len());
@@ -120,7 +121,7 @@ fn classic_head(family: &Family) -> (String, MetricType) {
     (name, kind)
 }
 
-/// docs/metrics.md.
+/// Returns the text of docs/metrics.md.
 pub fn reference() -> String {
     let mut text = format!(
         "# Metrics\n\n\

@@ -16,7 +16,7 @@ use crate::agent::stats::{COUNTERS, Counter, Metrics};
 use crate::agent::status::Waits;
 use crate::agent::trial::standing::Known;
 
-/// All that is known when text is made of it.
+/// All that is known when text is made of the metrics.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub view: Arc<View>,
@@ -30,22 +30,22 @@ pub type Labels = Vec<(&'static str, String)>;
 #[derive(Clone, Debug)]
 pub enum Value {
     Count(u64),
-    /// To be told in seconds.
+    /// Nanoseconds, which are told in seconds.
     Ns(u64),
     Waits(Waits),
-    /// To be told as a part of the whole.
+    /// A percentage, which is told as a part of the whole.
     Percent(f64),
-    /// Labels are all there is.
+    /// There is no value, and only labels.
     Info,
 }
 
 pub type Sample = (Labels, Value);
 
-/// What finds the samples of a family.
+/// A function that finds the samples of a family.
 type Finder = Box<dyn Fn(&Facts) -> Vec<Sample> + Send + Sync>;
 
 pub struct Family {
-    /// Without the suffix that a type brings, and with the unit.
+    /// The name with the unit, and without the suffix that a type adds.
     pub name: String,
     pub help: String,
     pub unit: Option<Unit>,
@@ -92,7 +92,7 @@ impl Family {
         Self::one(MetricType::Gauge, name, help, move |facts| Value::Count(of(facts)))
     }
 
-    /// The names under which its samples are found.
+    /// Returns the names under which its samples are found.
     pub fn sample_names(&self) -> Vec<String> {
         let suffixes: &[&str] = match self.kind {
             MetricType::Counter => &["_total"],
@@ -104,12 +104,13 @@ impl Family {
     }
 }
 
-/// What was counted, without a copy: there is a reader for each of it.
+/// Returns what was counted. It makes no copy, because each counter is read by a closure of its
+/// own.
 fn counters(facts: &Facts) -> &Metrics {
     &facts.view.snapshot.sums.counters
 }
 
-/// In the order in which they are told.
+/// All families, in the order in which they are told.
 static ALL: LazyLock<Vec<Family>> = LazyLock::new(|| {
     let parts = [
         about_the_scheduler(),
@@ -200,7 +201,7 @@ fn about_the_scheduler() -> Vec<Family> {
     ]
 }
 
-/// What each CPU counts, as the statistics list it.
+/// Returns the families of what each CPU counts, as the statistics list it.
 fn counted() -> Vec<Family> {
     let family = |counter: &'static Counter| {
         let of = counter.of;
@@ -238,7 +239,7 @@ fn bound(name: &str) -> Labels {
     vec![("bound", name.to_owned())]
 }
 
-/// There are samples once a trial was over.
+/// Returns the families of trials. They have samples once a trial was over.
 fn about_trials() -> Vec<Family> {
     let found = |facts: &Facts| match &facts.view.snapshot.now.trials {
         Some(Known::Found(found)) => Some(found.clone()),
@@ -274,7 +275,8 @@ fn about_trials() -> Vec<Family> {
     ]
 }
 
-/// There are samples only while AVX cores are for nobody, and where anything is known.
+/// Returns the families of prospects. They have samples only while AVX cores are for nobody, and
+/// where anything is known.
 fn about_prospects() -> Vec<Family> {
     let worth = |facts: &Facts| {
         let prospect = facts.view.snapshot.now.prospect.as_ref();
@@ -337,7 +339,8 @@ fn about_cpus() -> Vec<Family> {
     ]
 }
 
-/// There are samples only where the CPUs have such counters, and once somebody asked.
+/// Returns the families of the CPUs' own counters. They have samples only where the CPUs have such
+/// counters, and once somebody asked.
 fn about_what_cpus_count() -> Vec<Family> {
     let family = |name: &str, help: &str, labels, of: fn(&Counted) -> Vec<(Labels, Value)>| {
         let samples = move |facts: &Facts| {
@@ -428,7 +431,7 @@ fn about_cgroups() -> Vec<Family> {
     ]
 }
 
-/// The agent's own.
+/// Returns the families of the agent itself.
 fn own() -> Vec<Family> {
     vec![
         Family::counter("avxspec_scrapes", "times that metrics were asked for", |facts| {

@@ -21,7 +21,7 @@ struct Server {
     refused: AtomicU64,
 }
 
-/// Returns where it listens, which tells the port that port 0 became.
+/// Returns the address at which it listens, which has the port that was chosen in place of port 0.
 pub fn serve(address: SocketAddr, source: Source) -> Result<SocketAddr> {
     let listener =
         TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;

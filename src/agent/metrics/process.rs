@@ -11,7 +11,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What cannot be read is 0: metrics are no reason to fail.
+    /// Returns what the agent takes now. What cannot be read is 0, because metrics are no reason to
+    /// fail.
     pub fn now() -> Self {
         let pages = fs::read_to_string("/proc/self/statm").ok().and_then(|it| resident_in(&it));
         // SAFETY: sysconf() has no preconditions.
@@ -20,7 +21,7 @@ impl Usage {
     }
 }
 
-/// In pages.
+/// Returns the resident memory in pages.
 fn resident_in(statm: &str) -> Option<u64> {
     statm.split_whitespace().nth(1)?.parse().ok()
 }

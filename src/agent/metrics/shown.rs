@@ -2,15 +2,15 @@
 //! Which cgroups are shown by name: those with the most AVX time, or that lost the most to it, and
 //! all others as one.
 //!
-//! Counters must not go backwards, for Prometheus takes that for a restart and adds the whole
-//! value once more. If `other` were the total without those shown, it would do so whenever a
-//! cgroup gets a name of its own. So whatever happens is added, once, to one row: that of its
-//! cgroup while this is shown, or else `other`. A cgroup that gets its name late has its past
-//! in `other`, and rates are right from then on; their sum is always that of all cgroups.
+//! Counters must not go backwards, because Prometheus takes that for a restart and adds the whole
+//! value once more. If `other` were the total without the cgroups that are shown, it would go
+//! backwards whenever a cgroup gets a row of its own. So all work is added, once, to one row: that
+//! of its cgroup while this is shown, or else `other`. A cgroup that gets its row late has its past
+//! in `other`, and rates are right from then on. The sum of all rows is always that of all cgroups.
 //!
-//! Names are kept for as long as possible, since each change of names is a series more: a cgroup
-//! makes room when it is gone, or for one that did clearly more. What is shown is no state of
-//! the scheduler, so that asking changes nothing but whose row later work is added to.
+//! Names are kept for as long as possible, because each change of names is one more series. A
+//! cgroup makes room when it is gone, or for one that did clearly more. What is shown is no state
+//! of the scheduler: a request changes nothing but the row that later work is added to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,8 @@ const ROWS: usize = 20;
 
 pub const OTHER: &str = "other";
 
-/// What a cgroup must have done to take the place of one that is shown, in eighths.
+/// What a cgroup must have done to take the place of one that is shown, in eighths of what that one
+/// did.
 const CLEARLY_MORE: u128 = 9;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -38,8 +39,8 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// The rows after all that happened up to now, by what the cgroups have done and how they
-    /// are called. Who has no name is gone.
+    /// Returns the rows after all that happened up to now, by what the cgroups have done and by
+    /// their names. A cgroup without a name is gone.
     pub fn look(
         &mut self,
         cgroups: &BTreeMap<u64, Work>,

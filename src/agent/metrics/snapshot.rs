@@ -13,8 +13,8 @@ use crate::agent::status::Waits;
 use crate::agent::trial::standing::Known;
 use crate::bpf::intf::avx_book;
 
-/// Of so many cgroups it is remembered over restarts what they did. It is as many as the kernel
-/// keeps books of.
+/// For how many cgroups it is remembered over restarts what they did. These are as many as the
+/// kernel keeps books of.
 const REMEMBERED: usize = 4096;
 
 #[derive(Clone, Debug, Default)]
@@ -24,25 +24,26 @@ pub struct Snapshot {
     pub restarts: u64,
 }
 
-/// What is so, and may be otherwise the next time.
+/// What is so now, and may be different the next time.
 #[derive(Clone, Debug, Default)]
 pub struct Now {
     pub tier: &'static str,
-    /// By what it is told how low clocks are.
+    /// The source by which it is known how low clocks are.
     pub clocks: String,
-    /// Of the policy: its number, its name, whom it has AVX cores for, how much longer it is on
-    /// trial, and how often another one was refused, or came back unconfirmed.
+    /// The policy in force: its number, its name, for whom it has AVX cores, how much longer it is
+    /// on trial, how often a change was refused, and how often the policy before came back because
+    /// nobody confirmed the new one.
     pub generation: u64,
     pub policy: &'static str,
     pub avx_cores_for: String,
     pub trial_left: Duration,
     pub policy_refusals: u64,
     pub policy_reverts: u64,
-    /// Those online, and whether each is an AVX core.
+    /// The online CPUs, and whether each is an AVX core.
     pub cpus: BTreeMap<u32, bool>,
     pub avx_cores: u64,
     pub prospect: Option<Prospect>,
-    /// What trials know of AVX cores, if the policy leaves it to them.
+    /// What trials know of AVX cores, if the policy leaves these to trials.
     pub trials: Option<Known>,
 }
 
@@ -52,13 +53,13 @@ pub struct Sums {
     pub counters: Metrics,
     pub waits: BTreeMap<String, Waits>,
     pub as_avx_core_ns: BTreeMap<u32, u64>,
-    /// By the CPUs' own counters.
+    /// What the CPUs' own counters counted.
     pub counted: BTreeMap<u32, Counted>,
     pub cgroups: BTreeMap<u64, Work>,
 }
 
-/// What AVX tasks did, in their phases and between these; and what others lost to clocks that they
-/// had made low, of the time in which that was watched.
+/// How long AVX tasks of a cgroup ran, in their phases and between these; and how much time its
+/// tasks lost to clocks that others had made low, out of the time in which that was watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
     pub avx_ns: u64,
@@ -80,7 +81,7 @@ impl Sums {
         add_each(&mut self.cgroups, &earlier.cgroups);
     }
 
-    /// Cgroups come and go without end, so that only those are kept that did the most.
+    /// Keeps only the cgroups that did the most, because cgroups come and go without end.
     pub fn forget_small_cgroups(&mut self) {
         let mut by_work: Vec<(u64, Work)> = std::mem::take(&mut self.cgroups).into_iter().collect();
         by_work.sort_by_key(|(_, work)| Reverse(work.to_tell()));
@@ -117,8 +118,8 @@ impl Work {
         }
     }
 
-    /// What came since. Of a book that makes room for others less may be known than before:
-    /// then nothing did.
+    /// Returns what came since `earlier`. If a book made room for others, less may be known than
+    /// before: then this is nothing.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             avx_ns: self.avx_ns.saturating_sub(earlier.avx_ns),
@@ -128,7 +129,7 @@ impl Work {
         }
     }
 
-    /// Whose is the most is told of first.
+    /// Returns the time by which cgroups are ordered. Those with the most are told first.
     pub fn to_tell(self) -> u64 {
         self.avx_ns + self.lost_ns
     }

@@ -14,26 +14,27 @@ use super::shown::{Row, Shown};
 use super::snapshot::{Snapshot, Sums};
 use crate::agent::cgroups;
 
-/// Whoever comes so soon gets what the one before got.
+/// A client that asks this soon gets the answer that the one before it got.
 const SHARED_FOR: Duration = Duration::from_millis(200);
 
-/// The main loop looks around more often than that, unless it loads the scheduler.
+/// How long to wait for the main loop, which looks around more often, unless it loads the
+/// scheduler.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A request for a snapshot.
 pub struct Asked(Sender<Result<Snapshot>>);
 
-/// The main loop's end.
+/// The end of the main loop.
 pub struct Exporter {
     asked: Receiver<Asked>,
-    /// So that the other end is never gone, whoever listens.
+    /// This keeps the channel open, even where nothing listens for clients.
     _asking: Sender<Asked>,
     is_attached: Arc<AtomicBool>,
     earlier: Sums,
     restarts: u64,
 }
 
-/// The other end, for any number of threads.
+/// The end of the threads that serve HTTP, of which there may be any number.
 pub struct Source {
     asking: Sender<Asked>,
     pub(super) patience: Duration,
@@ -48,7 +49,7 @@ struct Last {
     shown: Shown,
 }
 
-/// What is made text of.
+/// What text is made of.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     pub snapshot: Snapshot,
@@ -80,7 +81,8 @@ impl Exporter {
             snapshot.restarts = self.restarts;
             snapshot
         });
-        // Who asked may have lost patience. There is room for one answer, so nothing waits here.
+        // The thread that asked may have stopped waiting. There is room for one answer, so nothing
+        // waits here.
         let _ = asked.0.send(whole);
     }
 
@@ -92,7 +94,8 @@ impl Exporter {
         self.is_attached.store(false, Ordering::Relaxed);
     }
 
-    /// The kernel's counters begin at zero when the scheduler is loaded anew. Ours do not.
+    /// Keeps the sums of a scheduler that ends. The kernel's counters begin at zero when the
+    /// scheduler is loaded anew. Ours do not.
     pub fn keep(&mut self, mut sums: Sums) {
         sums.go_on_from(&self.earlier);
         sums.forget_small_cgroups();
@@ -109,8 +112,9 @@ impl Source {
         self.is_attached.load(Ordering::Relaxed)
     }
 
-    /// One thread at a time asks, for all that wait meanwhile. That there was no answer is shared
-    /// like an answer, or they would lose patience one after the other.
+    /// Returns what text is made of. One thread at a time asks, for all that wait meanwhile. That
+    /// there was no answer is shared like an answer, because otherwise each would wait for its
+    /// whole timeout, one after the other.
     pub fn view(&self) -> Result<Arc<View>, String> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.at.is_none_or(|at| at.elapsed() >= SHARED_FOR) {
@@ -132,7 +136,7 @@ impl Source {
 impl Shown {
     fn view(&mut self, snapshot: Snapshot) -> View {
         let work = &snapshot.sums.cgroups;
-        // To look for names takes long where there are many cgroups.
+        // Looking for names takes long where there are many cgroups.
         let names = if work.is_empty() { BTreeMap::new() } else { cgroups::paths() };
         let cgroups = self.look(work, &names);
         View { snapshot, cgroups }
@@ -160,7 +164,8 @@ mod tests {
             }
             assert!(askers.into_iter().all(|asker| asker.join().unwrap()));
         });
-        // More than one only if starting 50 threads took longer than an answer is shared for.
+        // There is more than one only if starting 50 threads took longer than an answer is shared
+        // for.
         assert!(answered <= 1 + begun.elapsed().as_millis() / SHARED_FOR.as_millis());
     }
 

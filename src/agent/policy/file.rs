@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policy files: TOML, a line for each knob that is not as in the policy they begin with.
+//! Policy files. They are TOML, with a line for each knob that differs from the policy that they
+//! begin with.
 
 use std::fmt::Write;
 
@@ -13,7 +14,7 @@ use super::value::Knob;
 use super::words::wrapped;
 use crate::bpf::intf::avx_policy;
 
-/// What a file can say besides knobs: which policy it begins with, and what it is for.
+/// The keys of a file that are no knobs: which policy it begins with, and what it is for.
 const BASE: &str = "base";
 const DESCRIPTION: &str = "description";
 
@@ -26,7 +27,7 @@ struct Entry<'a> {
     value: &'a DeValue<'a>,
 }
 
-/// The policy that a file describes. Why it describes none begins with the line.
+/// Returns the policy that a file describes. An error begins with its line.
 pub fn parse(content: &[u8]) -> Result<avx_policy> {
     let text = std::str::from_utf8(content).map_err(|error| {
         let good = content.get(..error.valid_up_to()).unwrap_or_default();
@@ -69,13 +70,14 @@ fn policy_of(entries: &[Entry<'_>]) -> Result<avx_policy> {
         }
     }
     let Some(contradiction) = knobs::contradiction(&policy) else { return Ok(policy) };
-    // A policy that a file can begin with has none, so the file turned one of the knobs.
+    // No policy that a file can begin with has a contradiction, so the file turned one of the
+    // knobs.
     let last = entries.iter().rfind(|entry| contradiction.knobs.contains(&entry.key));
     bail!("line {}: {}", last.map_or(1, |entry| entry.line), contradiction.why)
 }
 
 impl Entry<'_> {
-    /// Whatever is wrong is so on this line.
+    /// Has `look` look at the value. An error tells this line.
     fn about<T>(&self, look: impl FnOnce(&DeValue<'_>) -> Result<T>) -> Result<T> {
         look(self.value).with_context(|| format!("line {}", self.line))
     }
@@ -91,7 +93,7 @@ fn string<'a>(key: &str, value: &'a DeValue<'_>) -> Result<&'a str> {
         .with_context(|| format!("{key} cannot be this {}: it takes a string", value.type_str()))
 }
 
-/// A file that describes this policy, whatever the defaults will be.
+/// Returns a file that describes this policy, whatever the defaults will be.
 pub fn file_of(policy: &avx_policy) -> String {
     KNOBS.iter().map(|knob| line_of(knob, policy)).collect()
 }
@@ -100,7 +102,7 @@ fn line_of(knob: &Knob, policy: &avx_policy) -> String {
     format!("{} = {}\n", knob.name, knob.to_toml(policy))
 }
 
-/// The same of the policy that is in force by default, with all there is to know about it.
+/// Returns a file that describes the default policy, with comments that explain each knob.
 pub fn document() -> String {
     let policy = standard();
     let mut text = String::new();
@@ -250,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Something that may be the text of a value.
+    /// Generates something that may be the text of a value.
     fn value() -> impl Strategy<Value = String> {
         prop_oneof![
             (0..3_000_000_000u64).prop_map(|ns| format!("{ns}ns")),
@@ -321,7 +323,7 @@ mod tests {
         prop::collection::vec(words, 0..30).prop_map(|words| words.join(" "))
     }
 
-    /// Valid or refused with a line, and nothing else.
+    /// Checks that a file is valid, or is refused with a line.
     fn look_at(content: &[u8]) {
         match parse(content) {
             Ok(policy) => {
@@ -338,7 +340,7 @@ mod tests {
         }
     }
 
-    /// What may befall a file: so many bytes from there on are others.
+    /// Damage to a file: where it begins, how many bytes it replaces, and by which.
     type Damage = (prop::sample::Index, usize, Vec<u8>);
 
     fn damaged(mut content: Vec<u8>, damages: &[Damage]) -> Vec<u8> {
@@ -360,7 +362,7 @@ mod tests {
     }
 
     proptest! {
-        /// Most of them are no policy any more, and some are another one.
+        /// Most damaged files are no policy any more, and some are another one.
         #[test]
         fn damaged_policies_are_policies_or_refused(
             nth in 0..NAMED.len(),
@@ -382,8 +384,8 @@ mod tests {
             look_at(content.as_bytes());
         }
 
-        /// What is accepted at all is the same when it is written to a file and read again, and
-        /// when it is turned knob by knob.
+        /// A policy that is accepted is the same when it is written to a file and read again, and
+        /// when its knobs are turned one by one.
         #[test]
         fn what_is_shown_is_read_back_as_the_same_policy(
             turns in prop::collection::vec(turn(), 0..40),
@@ -402,7 +404,7 @@ mod tests {
         }
     }
 
-    /// To the last bit, which texts may not tell.
+    /// Compares these members to the last bit, which texts may not show.
     fn is_equal(a: &avx_policy, b: &avx_policy) -> bool {
         let names = |it: &avx_policy| it.never_hide.map(|name| name.words);
         let numbers = |it: &avx_policy| {

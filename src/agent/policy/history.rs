@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is in force, what was before it, and whether it is there to stay. Decisions only: the
-//! clock is read by whoever asks, and the kernel is told by whoever gets an answer.
+//! Keeps what is in force, what was in force before, and whether it is there to stay. This only
+//! decides: the caller reads the clock and tells the kernel.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::{differences, named, standard, texts, turned};
 use crate::bpf::intf::avx_policy;
 
-/// A policy, which is the first or the tenth since the agent started.
+/// A policy, with its number since the agent started.
 #[derive(Clone, Copy)]
 pub struct InForce {
     pub generation: u64,
-    /// To look for it takes long.
+    /// It is kept because looking for it takes long.
     pub name: &'static str,
     pub policy: avx_policy,
 }
@@ -29,7 +29,7 @@ impl InForce {
 /// For how long a policy can be on trial.
 pub const TRIAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 
-/// How soon it is tried again to bring a policy back.
+/// How long after a failure the agent tries again to bring a policy back.
 pub const RETRY: Duration = Duration::from_secs(5);
 
 /// What somebody wants to be in force.
@@ -37,10 +37,10 @@ pub const RETRY: Duration = Duration::from_secs(5);
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct Change {
     pub what: What,
-    /// It is only to be told what would change.
+    /// True if nothing is to change and the answer only tells what would change.
     #[serde(default)]
     pub dry_run: bool,
-    /// After this the policy before comes back, unless somebody confirms the new one.
+    /// After this time the policy before comes back, unless somebody confirms the new one.
     #[serde(default)]
     pub revert_after: Option<Duration>,
 }
@@ -48,16 +48,16 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// What is in force, with these knobs turned, each as KNOB=VALUE.
+    /// The policy in force with these knobs turned, each given as KNOB=VALUE.
     Set(Vec<String>),
-    /// These, and whatever is left out as it is by default.
+    /// These settings, and the default of each knob that is left out.
     Use(Vec<String>),
-    /// The policy before, unless that is back by itself.
+    /// The policy before, unless it has come back by itself.
     Undo,
 }
 
 impl What {
-    /// All of this policy, whatever the defaults are where it is heard.
+    /// Returns a change to the whole of this policy, whatever the defaults of the receiver are.
     pub fn to(policy: &avx_policy) -> Self {
         Self::Use(texts(policy))
     }
@@ -70,7 +70,8 @@ pub struct History {
     before: Option<avx_policy>,
     /// When the policy before comes back.
     trial_ends: Option<Instant>,
-    /// What nobody confirmed, if no other was in force since the one before it came back.
+    /// The number of the policy that nobody confirmed, if no other was in force since the one
+    /// before it came back.
     unconfirmed: Option<u64>,
     refusals: u64,
     reverts: u64,
@@ -102,12 +103,12 @@ impl History {
         self.reverts
     }
 
-    /// How much longer the policy in force is on trial.
+    /// Returns how much longer the policy in force is on trial.
     pub fn trial_left(&self, now: Instant) -> Option<Duration> {
         self.trial_ends.map(|end| end.saturating_duration_since(now))
     }
 
-    /// What would be in force after a change.
+    /// Returns what would be in force after a change.
     pub fn after(&self, change: &Change, now: Instant) -> Result<InForce> {
         if let Some(time) = change.revert_after {
             ensure!(
@@ -124,7 +125,7 @@ impl History {
         let policy = match (&change.what, self.unconfirmed) {
             (What::Set(settings), _) => turned(self.in_force.policy, settings)?,
             (What::Use(settings), _) => turned(standard(), settings)?,
-            // Who says so means the trial, and came a moment too late.
+            // A client that undoes now means the trial, and came a moment too late.
             (What::Undo, Some(generation)) => bail!(
                 "nobody confirmed policy {generation}, so the one before it is back already: \
                  'policy use' and 'policy set' bring another one",
@@ -150,13 +151,13 @@ impl History {
         InForce::new(self.newest + 1, policy)
     }
 
-    /// For something that is in force by turns with a policy that remains what it is.
+    /// Takes a number for a policy that is tried by turns with the one in force.
     fn number(&mut self) -> u64 {
         self.newest += 1;
         self.newest
     }
 
-    /// What is to be tried against the policy in force, which remains that.
+    /// Returns the policy to be tried against the one in force, which stays in force.
     pub fn tries(&mut self, settings: &[String], now: Instant) -> Result<InForce> {
         self.ensure_settled(now)?;
         let tried = self.next(turned(standard(), settings)?);
@@ -168,8 +169,8 @@ impl History {
         Ok(tried)
     }
 
-    /// This is in force from now on. A policy that is the same as the one before does not take the
-    /// place of that which 'undo' would bring back, unless it is on trial.
+    /// Puts a policy into force. If it is on trial or differs from the policy in force, 'undo'
+    /// brings back the latter. Otherwise 'undo' brings back what it would have brought back before.
     pub fn enter(&mut self, next: InForce, revert_after: Option<Duration>, now: Instant) {
         let is_other = !differences(&self.in_force.policy, &next.policy).is_empty();
         if is_other || revert_after.is_some() {
@@ -191,13 +192,13 @@ impl History {
         Ok(())
     }
 
-    /// What has to come back now, since nobody confirmed what is in force.
+    /// Returns the policy that has to come back now, because nobody confirmed the one in force.
     pub fn due(&self, now: Instant) -> Option<InForce> {
         let is_over = self.trial_ends.is_some_and(|end| end <= now);
         self.before.filter(|_| is_over).map(|policy| self.next(policy))
     }
 
-    /// It came back.
+    /// Notes that the policy before came back.
     pub fn reverted(&mut self, back: InForce, now: Instant) {
         let generation = self.in_force.generation;
         self.enter(back, None, now);
@@ -205,7 +206,7 @@ impl History {
         self.reverts += 1;
     }
 
-    /// It could not come back.
+    /// Has the policy before come back later, because it could not come back now.
     pub fn try_again(&mut self, now: Instant) {
         self.trial_ends = Some(now + RETRY);
     }
@@ -218,7 +219,7 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// With a clock that is set by hand.
+    /// A history with a clock that is set by hand.
     struct Agent {
         history: History,
         now: Instant,
@@ -255,7 +256,7 @@ mod tests {
             }
         }
 
-        /// The generation and one of its knobs.
+        /// Returns the generation and one of its knobs.
         fn state(&self) -> (u64, u64) {
             let it = self.history.in_force();
             (it.generation, it.policy.avx_cpus)
@@ -296,7 +297,7 @@ mod tests {
         assert_eq!(agent.state(), (4, 5));
         agent.undo().unwrap();
         assert_eq!(agent.state(), (5, 6));
-        // The same once more is nothing to undo.
+        // A policy that is set once more is nothing to undo.
         agent.set(6).unwrap();
         agent.undo().unwrap();
         assert_eq!(agent.state(), (7, 5));
@@ -321,7 +322,7 @@ mod tests {
         agent.wait(2 * MINUTE);
         assert_eq!((agent.state(), agent.history.reverts()), ((3, 2), 1));
         assert!(why(agent.undo()).starts_with("nobody confirmed policy 2, so the one before it"));
-        // Nor does it come back after what changes nothing.
+        // A change that changes nothing does not bring it back either.
         agent.set(2).unwrap();
         assert!(why(agent.undo()).starts_with("nobody confirmed policy 2, so the one before it"));
         agent.set(6).unwrap();
@@ -368,7 +369,7 @@ mod tests {
         assert_eq!((agent.state(), agent.history.reverts()), ((4, 5), 1));
     }
 
-    /// Also if there is nothing that would be another.
+    /// This holds even if the policy on trial does not differ from the one before.
     #[test]
     fn a_trial_of_what_is_in_force_ends_like_any_other() {
         let mut agent = Agent::new();
@@ -418,7 +419,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is asked for: it is granted as a whole, or nothing changes.
+        /// Whatever is asked for is granted as a whole, or nothing changes.
         #[test]
         fn what_is_refused_changes_nothing(
             wishes in prop::collection::vec((what(), prop::option::of(0..100_000u64)), 1..20),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every knob of the scheduler, what it is unless somebody turns it, and how far it can be
-//! turned.
+//! Every knob of the scheduler, its default, and how far it can be turned.
 
 use anyhow::{Context, Result};
 
@@ -15,7 +14,7 @@ const US: u64 = 1000;
 const MS: u64 = 1000 * US;
 const S: u64 = 1000 * MS;
 
-/// What suits most machines.
+/// Returns the policy that suits most machines.
 pub fn standard() -> avx_policy {
     avx_policy {
         scalar_penalty_ns: 20 * MS,
@@ -54,10 +53,11 @@ pub fn standard() -> avx_policy {
     }
 }
 
-/// Run by itself, it starts programs of which nobody knows what they need.
+/// When the dynamic linker is run by itself, it starts programs of which it is not known what they
+/// need.
 const DYNAMIC_LINKER: &str = "ld-linux-x86-64";
 
-/// A knob by the member that it turns.
+/// Makes a knob by the member that it turns.
 macro_rules! knob {
     ($name:literal, $member:ident, $scale:expr, $help:literal) => {
         Knob {
@@ -310,7 +310,7 @@ pub static KNOBS: &[Knob] = &[
     },
 ];
 
-/// The knob of this name. Who mistypes it is told the nearest one.
+/// Returns the knob of this name. The error for a mistyped name tells the nearest one.
 pub fn knob(name: &str) -> Result<&'static Knob> {
     KNOBS.iter().find(|knob| knob.name == name).with_context(|| {
         let names = KNOBS.iter().map(|knob| knob.name);
@@ -319,7 +319,7 @@ pub fn knob(name: &str) -> Result<&'static Knob> {
     })
 }
 
-/// What two knobs must not say together.
+/// Values that two knobs must not have together.
 pub struct Contradiction {
     pub knobs: [&'static str; 2],
     is_there: fn(&avx_policy) -> bool,

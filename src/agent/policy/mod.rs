@@ -27,7 +27,7 @@ use crate::bpf::intf::{self, avx_policy};
 use knobs::KNOBS;
 use words::quoted;
 
-/// A policy with some knobs turned, each as `name=value`.
+/// Returns a policy with some knobs turned, each given as `name=value`.
 pub fn turned(mut policy: avx_policy, turns: &[String]) -> Result<avx_policy> {
     for turn in turns {
         let (name, text) = turn.split_once('=').with_context(|| {
@@ -41,13 +41,14 @@ pub fn turned(mut policy: avx_policy, turns: &[String]) -> Result<avx_policy> {
     }
 }
 
-/// As it is told to the scheduler on a CPU that loses so much of its clock (1/1024).
+/// Returns the policy as the scheduler is told it on a CPU that loses `licence_drop` of its clock
+/// (1/1024).
 pub fn on_cpu(policy: &avx_policy, licence_drop: u64) -> avx_policy {
     let is_open = policy.licence_drop == OF_THE_CPU;
     avx_policy { licence_drop: if is_open { licence_drop } else { policy.licence_drop }, ..*policy }
 }
 
-/// A knob and where it stands.
+/// A knob and its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     pub knob: String,
@@ -55,7 +56,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// As `turned` takes it.
+    /// Returns the setting as `turned` takes it.
     pub fn text(&self) -> String {
         format!("{}={}", self.knob, self.value)
     }
@@ -66,12 +67,13 @@ pub fn settings(policy: &avx_policy) -> Vec<Setting> {
     knobs.map(|it| Setting { knob: it.name.to_owned(), value: it.show(policy) }).collect()
 }
 
-/// All of them, as `turned` takes them.
+/// Returns all settings of a policy, as `turned` takes them.
 pub fn texts(policy: &avx_policy) -> Vec<String> {
     settings(policy).iter().map(Setting::text).collect()
 }
 
-/// Whom AVX cores are for, and nobody if there are none on these CPUs, which can be AVX cores.
+/// Returns whom AVX cores are for. That is nobody if the policy has none on the usable CPUs, which
+/// are those that can be AVX cores.
 pub fn avx_cores_for(policy: &avx_policy, usable: &BTreeSet<u32>) -> Result<String> {
     let has_none = match policy.sizing as u32 {
         intf::SIZING_STATIC => policy.avx_cpus == 0,
@@ -81,7 +83,7 @@ pub fn avx_cores_for(policy: &avx_policy, usable: &BTreeSet<u32>) -> Result<Stri
     Ok(if has_none { "nobody".into() } else { knobs::knob("avx-cores-for")?.show(policy) })
 }
 
-/// That a policy lists CPUs, and none of them can be an AVX core here.
+/// Returns a warning if a policy lists CPUs and none of them can be an AVX core here.
 pub fn lists_in_vain(policy: &avx_policy, usable: &BTreeSet<u32>) -> Option<String> {
     let is_list = policy.sizing as u32 == intf::SIZING_LIST;
     let mut listed = cpus_in(&policy.avx_cpu_list).peekable();
@@ -95,7 +97,7 @@ pub fn lists_in_vain(policy: &avx_policy, usable: &BTreeSet<u32>) -> Option<Stri
     ))
 }
 
-/// A knob that stands elsewhere than before.
+/// A knob that has another value than before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     pub knob: String,
@@ -110,7 +112,7 @@ impl std::fmt::Display for Difference {
     }
 }
 
-/// In the order of the knobs.
+/// Returns the differences in the order of the knobs.
 pub fn differences(from: &avx_policy, to: &avx_policy) -> Vec<Difference> {
     let difference = |knob: &Knob| {
         let (from, to) = (knob.show(from), knob.show(to));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies that have a name. Another one is another entry.
+//! Policies that have a name. Each is an entry of `NAMED`.
 
 use anyhow::{Context, Result};
 
@@ -9,13 +9,13 @@ use crate::bpf::intf::avx_policy;
 
 pub struct Named {
     pub name: &'static str,
-    /// What is not as it is by default.
+    /// The knobs that differ from their defaults.
     settings: &'static [&'static str],
     /// What it is for.
     pub purpose: &'static str,
 }
 
-/// What is in force unless somebody chooses.
+/// The policy that is in force unless somebody chooses another.
 pub const DEFAULT: &str = "adaptive";
 
 pub static NAMED: &[Named] = &[
@@ -71,7 +71,7 @@ pub fn named(name: &str) -> Result<&'static Named> {
     find(name).with_context(|| format!("there is no policy {}: {}", quoted(name), advice(name)))
 }
 
-/// For who mistypes a name.
+/// Returns advice for a name that was mistyped.
 pub fn advice(name: &str) -> String {
     let all = || format!("choose one of {}", names().collect::<Vec<_>>().join(", "));
     did_you_mean(name, names()).unwrap_or_else(all)
@@ -81,7 +81,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     NAMED.iter().map(|it| it.name)
 }
 
-/// The name of a policy, or that it has none.
+/// Returns the name of a policy, or "custom" if it has none.
 pub fn name_of(policy: &avx_policy) -> &'static str {
     let is_it = |it: &&Named| it.policy().is_ok_and(|it| differences(&it, policy).is_empty());
     NAMED.iter().find(is_it).map_or("custom", |it| it.name)

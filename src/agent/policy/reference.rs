@@ -7,7 +7,7 @@ use super::knobs::{KNOBS, standard};
 use super::named::NAMED;
 use crate::about::NAME;
 
-/// Every knob with its range, what it is by default, and what it is for.
+/// Returns every knob with its range, its default, and what it is for.
 pub fn describe() -> String {
     let policy = standard();
     let mut text = String::new();
@@ -20,7 +20,7 @@ pub fn describe() -> String {
     text
 }
 
-/// docs/policy.md.
+/// Returns the text of docs/policy.md.
 pub fn reference() -> String {
     let policy = standard();
     let mut text = format!(
@@ -60,7 +60,7 @@ pub fn reference() -> String {
 mod tests {
     use super::*;
 
-    /// `scx_avxspec generate policy >docs/policy.md` makes it so.
+    /// `scx_avxspec generate policy >docs/policy.md` brings it up to date.
     #[test]
     fn the_reference_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/policy.md");

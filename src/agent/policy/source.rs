@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where a policy comes from: it has a name, or it is a file.
+//! Loads a policy by its name, or from a file.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::files;
 
 const LARGEST_KIB: u64 = 64;
 
-/// A name comes first: a file of the same name can be had as ./NAME.
+/// Loads a policy. A name comes first: a file of the same name can be given as ./NAME.
 pub fn load(name_or_file: &str) -> Result<avx_policy> {
     if let Some(it) = named::find(name_or_file) {
         return it.policy();
@@ -26,7 +26,7 @@ pub fn load(name_or_file: &str) -> Result<avx_policy> {
         .with_context(what)
 }
 
-/// Or would be one if it was there.
+/// Returns true if this is a file, or looks like one that is missing.
 pub fn is_file(text: &str) -> bool {
     let looks_like_one = text.contains('/') || text.ends_with(".toml");
     looks_like_one || !matches!(Path::new(text).try_exists(), Ok(false))
@@ -93,7 +93,7 @@ mod tests {
         assert!(complaint(&path).contains("larger than 64 KiB"));
         fs::write(&path, vec![b'#'; 100 << 20]).unwrap();
         assert!(complaint(&path).contains("larger than 64 KiB"));
-        // Of a length that no memory has.
+        // This file is longer than any memory.
         File::create(&path).unwrap().set_len(1 << 42).unwrap();
         assert!(complaint(&path).contains("larger than 64 KiB"));
     }

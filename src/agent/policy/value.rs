@@ -20,7 +20,7 @@ pub struct Knob {
     pub help: &'static str,
 }
 
-/// What the value of a knob is.
+/// The kind of value that a knob has.
 pub enum Value {
     Number(Scale, fn(&avx_policy) -> u64, fn(&mut avx_policy, u64)),
     List(fn(&avx_policy) -> &Names, fn(&mut avx_policy) -> &mut Names),
@@ -32,22 +32,22 @@ use Value::{Cpus, List, Number};
 /// A bit for each CPU.
 pub type CpuList = [u64; intf::AVX_LIST_WORDS as usize];
 
-/// Of programs.
+/// Names of programs.
 pub type Names = [avx_name; intf::AVX_NAMES_MAX as usize];
 
 pub const NO_NAMES: Names =
     [avx_name { words: [0; intf::AVX_NAME_WORDS as usize] }; intf::AVX_NAMES_MAX as usize];
 
-/// What a number is.
+/// What a number stands for.
 pub enum Scale {
-    /// One of these names, by their numbers.
+    /// One of these names, by its position.
     Choice(&'static [&'static str]),
     Count(RangeInclusive<u64>),
-    /// In 1/1024.
+    /// A fraction in 1/1024.
     Fraction(RangeInclusive<u64>),
-    /// The same, or what is known of the CPU, which is `OF_THE_CPU`.
+    /// A fraction in 1/1024, or `OF_THE_CPU`, which stands for what is known of the CPU.
     FractionOrCpu(RangeInclusive<u64>),
-    /// In nanoseconds.
+    /// A time in nanoseconds.
     Time(RangeInclusive<u64>),
 }
 
@@ -57,11 +57,11 @@ use Scale::{Choice, Count, Fraction, FractionOrCpu, Time};
 pub const OF_THE_CPU: u64 = intf::AVX_WHOLE as u64 + 1;
 const CPU: &str = "cpu";
 
-/// A choice that is a flag, false and true.
+/// The names of a choice that is a flag: false, then true.
 pub const FLAG: &[&str] = &["off", "on"];
 
 impl Knob {
-    /// As `turn` takes it.
+    /// Returns the value as `turn` takes it.
     pub fn show(&self, policy: &avx_policy) -> String {
         match &self.value {
             Number(scale, get, _) => scale.show(get(policy)),
@@ -76,7 +76,7 @@ impl Knob {
         match &self.value {
             Number(scale, _, set) => set(policy, scale.parse(text).map_err(refused)?),
             List(_, names) => {
-                // No name begins or ends with a blank that somebody means.
+                // A blank at the beginning or the end of a name is not meant as part of it.
                 let given = text.split(',').map(str::trim).filter(|name| !name.is_empty());
                 let given: Vec<&str> = given.collect();
                 *names(policy) = names_of(&given).with_context(|| self.range()).map_err(refused)?;
@@ -90,7 +90,7 @@ impl Knob {
         Ok(())
     }
 
-    /// As a policy file has it.
+    /// Returns the value as a policy file has it.
     pub fn to_toml(&self, policy: &avx_policy) -> Toml {
         let strings =
             |texts: Vec<String>| Toml::Array(texts.into_iter().map(Toml::String).collect());
@@ -115,8 +115,8 @@ impl Knob {
         }
     }
 
-    /// The text for what a policy file says. Whatever it is, it can be a string; what else it can
-    /// be is another matter.
+    /// Returns the text of a value in a policy file. Every knob takes a string. Which other types
+    /// it takes depends on the kind of its value.
     pub fn text_of(&self, value: &DeValue<'_>) -> Result<String> {
         let text = match (&self.value, value) {
             (_, DeValue::String(text)) => Some(text.to_string()),
@@ -139,7 +139,7 @@ impl Knob {
         })
     }
 
-    /// What it takes, in words.
+    /// Returns in words what the knob takes.
     pub fn range(&self) -> String {
         match &self.value {
             Number(scale, ..) => scale.range(),
@@ -157,7 +157,8 @@ fn integer(value: &DeValue<'_>) -> Option<String> {
     i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
 }
 
-/// Of a list, as text. With a comma in it, it would be two.
+/// Returns an element of a list as text. A string with a comma is none, because it would be two
+/// elements.
 fn element(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => (!text.contains(',')).then(|| text.to_string()),
@@ -175,7 +176,8 @@ fn list_with(cpus: &BTreeSet<u32>) -> CpuList {
     list
 }
 
-/// Control characters are no part of a name: the first zero ends it.
+/// Returns nothing if there are too many names, or if one is too long or has control characters:
+/// the first zero ends a name.
 pub fn names_of(names: &[&str]) -> Option<Names> {
     let mut all = NO_NAMES;
     for (n, name) in names.iter().enumerate() {
@@ -184,7 +186,7 @@ pub fn names_of(names: &[&str]) -> Option<Names> {
     Some(all)
 }
 
-/// What is not used is empty.
+/// Returns the names in use. An entry that is not used is empty.
 fn names_in(names: &Names) -> Vec<String> {
     names.iter().map(text_of).take_while(|name| !name.is_empty()).collect()
 }
@@ -224,7 +226,7 @@ impl Scale {
             Count(_) => value.to_string(),
             FractionOrCpu(_) if value == OF_THE_CPU => CPU.to_owned(),
             Fraction(_) | FractionOrCpu(_) => {
-                // Three digits do for most, and four tell all of them apart.
+                // Three digits are enough for most values, and four tell all of them apart.
                 let fraction = value as f64 / f64::from(intf::AVX_WHOLE);
                 let short = format!("{fraction:.3}");
                 if in_1024ths(&short) == Some(value) { short } else { format!("{fraction:.4}") }

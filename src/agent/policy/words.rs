@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How somebody is told what was wrong with what he wrote.
+//! Helps to tell people what was wrong with what they wrote.
 
 /// Names less alike than this have nothing to do with each other.
 const ALIKE: f64 = 0.75;
 
-/// No more of what was written is repeated in a sentence.
+/// The most characters of what was written that a sentence repeats.
 const REPEATED: usize = 40;
 
-/// The name that is most like this one, as a question.
+/// Returns the name that is most like this one as a question, if any is alike.
 pub fn did_you_mean<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let name: String = name.chars().take(REPEATED).collect();
     let alike = names.map(|other| (strsim::jaro_winkler(&name, other), other));
@@ -15,7 +15,7 @@ pub fn did_you_mean<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Opt
     (how_much >= ALIKE).then(|| format!("did you mean {other:?}?"))
 }
 
-/// In quotes, and not at length.
+/// Returns the text in quotes, and only its beginning if it is long.
 pub fn quoted(text: &str) -> String {
     match text.char_indices().nth(REPEATED) {
         Some((end, _)) => format!("{:?} and so on", &text[..end]),
@@ -23,7 +23,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// In lines of at most so many bytes, where words allow it.
+/// Returns the text in lines of at most `width` bytes, where words allow it.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

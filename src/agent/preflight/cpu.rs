@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What there is to say of the processor: its clock, its features, its counters.
+//! Tells what there is to say of the processor: its clock, its features, its counters.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ pub struct Cpu {
     name: String,
     generation: Option<&'static Generation>,
     has_counters: bool,
-    /// Who may use them; up to 0 everybody may look at whole CPUs.
+    /// The kernel's limit on who may use the counters. Up to 0 everybody may look at whole CPUs.
     paranoia: i64,
 }
 
 /// Above this, kernels of Debian and Ubuntu let nobody count without CAP_SYS_ADMIN, which neither
-/// the unit nor the pod of contrib has. Linux itself knows nothing above it.
+/// the unit nor the pod of contrib has. Linux itself knows no higher values.
 const PARANOIA_MAX: i64 = 2;
 
 impl Cpu {

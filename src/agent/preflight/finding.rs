@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What was found, in one sentence each, and what to do about it.
+//! A finding tells what was found, in one sentence, and what to do about it.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
     Ok,
-    /// It runs all the same.
+    /// The scheduler runs all the same.
     Note,
-    /// It does not run.
+    /// The scheduler does not run.
     Problem,
 }
 
@@ -51,7 +51,7 @@ impl Finding {
         Self { topic, mark: Mark::Problem, says: says.into(), advice: Some(advice.into()) }
     }
 
-    /// What is wrong and what to do, in one sentence.
+    /// Returns what is wrong and what to do about it, in one sentence.
     pub fn sentence(&self) -> String {
         match &self.advice {
             Some(advice) => format!("{}: {advice}", self.says),
@@ -60,7 +60,7 @@ impl Finding {
     }
 }
 
-/// For people: what to do is on a line of its own.
+/// Writes the finding for people. What to do is on a line of its own.
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "{:8} {:9} {}", self.mark.name(), self.topic, self.says)?;

@@ -3,10 +3,10 @@
 
 use crate::agent::counters::{AMDS_FLOATS, Countable, INTELS_FLOATS};
 
-/// As the CPU calls its vendor.
+/// The name of the vendor, as the CPU tells it.
 pub const INTEL: &str = "GenuineIntel";
 
-/// Processors whose clock wide vectors lower alike.
+/// Processors whose clocks wide vectors lower alike.
 pub struct Generation {
     pub name: &'static str,
     vendor: &'static str,
@@ -14,7 +14,7 @@ pub struct Generation {
     models: &'static [u32],
     steppings: std::ops::RangeInclusive<u32>,
     pub loss: Loss,
-    /// How much of its clock it loses then (1/1024).
+    /// How much of its clock such a processor loses to wide vectors (1/1024).
     drop: u64,
     pub counts: Counts,
 }
@@ -26,22 +26,23 @@ pub enum Loss {
     Hardly,
 }
 
-/// What it has events for that tells of wide vectors.
+/// What a processor has events for that tell of wide vectors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Counts {
     Nothing,
     /// Cycles at each licence, and floating-point operations of 512 bits.
     Licences,
-    /// The latter alone, and those as AMD counts them.
+    /// Floating-point operations of 512 bits alone.
     Floats,
+    /// Floating-point operations of 512 bits alone, as AMD counts them.
     FloatsOfAmd,
 }
 
 const AMD: &str = "AuthenticAMD";
 const ANY: std::ops::RangeInclusive<u32> = 0..=u32::MAX;
 
-/// Between light and heavy instructions: Travis Downs' Xeon W-2104 loses 12 and 25 %, a Xeon Gold
-/// 5120 with all its cores busy 15 and 38 %, a Xeon Gold 6130 18 and 32 %.
+/// The loss lies between that of light and of heavy instructions: Travis Downs' Xeon W-2104 loses
+/// 12 and 25 %, a Xeon Gold 5120 with all its cores busy 15 and 38 %, a Xeon Gold 6130 18 and 32 %.
 const SKYLAKE_DROP: u64 = 256;
 /// About 175 MHz of 3 GHz.
 const ICE_LAKE_SP_DROP: u64 = 60;
@@ -62,7 +63,7 @@ const fn intel(
     Generation { name, vendor: INTEL, family: 6, models, steppings: ANY, loss, drop, counts }
 }
 
-/// Those of a model that began as Skylake and was improved twice.
+/// Returns a generation of the model that began as Skylake and was improved twice.
 const fn skylake(name: &'static str, steppings: std::ops::RangeInclusive<u32>) -> Generation {
     Generation { steppings, ..intel(name, &[85], SKYLAKE_DROP, Counts::Licences) }
 }
@@ -72,7 +73,7 @@ const fn amd(name: &'static str, family: u32, models: &'static [u32]) -> Generat
     Generation { name, vendor, family, models, steppings, loss, drop: 0, counts }
 }
 
-/// An empty list of models is all of them; the first that fits counts.
+/// An empty list of models stands for all of them. The first generation that fits counts.
 const GENERATIONS: [Generation; 9] = [
     skylake("Skylake-SP", 0..=4),
     skylake("Cascade Lake", 5..=9),
@@ -86,7 +87,7 @@ const GENERATIONS: [Generation; 9] = [
 ];
 
 impl Counts {
-    /// By the names that perf has for them.
+    /// Returns the events by the names that perf has for them.
     pub fn events(self) -> &'static [&'static str] {
         match self {
             Self::Nothing => &[],
@@ -119,7 +120,7 @@ impl Generation {
         })
     }
 
-    /// Of /proc/cpuinfo.
+    /// Returns the generation of the first CPU in the text of /proc/cpuinfo.
     pub fn in_text(cpuinfo: &str) -> Option<&'static Self> {
         let number = |name| first_cpu_says(cpuinfo, name).parse().unwrap_or_default();
         let vendor = first_cpu_says(cpuinfo, "vendor_id");
@@ -127,18 +128,18 @@ impl Generation {
     }
 }
 
-/// How much of its clock the CPU loses to wide vectors (1/1024), by the text of /proc/cpuinfo; of
-/// one that is not known, as much as Skylake.
+/// Returns how much of its clock the CPU loses to wide vectors (1/1024), by the text of
+/// /proc/cpuinfo. A CPU that is not known is taken to lose as much as Skylake.
 pub fn licence_drop(cpuinfo: &str) -> u64 {
     Generation::in_text(cpuinfo).map_or(SKYLAKE_DROP, |it| it.drop)
 }
 
-/// What the CPU has events for.
+/// Returns what the CPU has events for.
 pub fn countable(cpuinfo: &str) -> Countable {
     Generation::in_text(cpuinfo).map_or(Countable::default(), |it| it.counts.countable())
 }
 
-/// The first value with this name in the text of `/proc/cpuinfo`.
+/// Returns the first value with this name in the text of `/proc/cpuinfo`.
 pub fn first_cpu_says<'a>(cpuinfo: &'a str, name: &str) -> &'a str {
     let mut pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
     pairs.find(|(key, _)| key.trim() == name).map_or("", |(_, value)| value.trim())
@@ -169,7 +170,8 @@ mod tests {
         assert!(of(85) == Loss::Much && of(126) == Loss::Little && of(143) == Loss::Hardly);
     }
 
-    /// As perf of Linux 6.12 knows them, in tools/perf/pmu-events/arch/x86, as far as they matter here.
+    /// The events that matter here, as perf of Linux 6.12 lists them in
+    /// tools/perf/pmu-events/arch/x86.
     const RECORDED: &str = include_str!("../../../tests/suite/fixtures/events.json");
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What control groups are promised of the CPUs' time, and do not get while BPF schedules: the
-//! kernel leaves weights and limits to its default scheduler.
+//! Tells what control groups are promised of the CPUs' time and do not get while BPF schedules,
+//! because the kernel leaves weights and limits to its default scheduler.
 
 use std::path::Path;
 
@@ -11,13 +11,14 @@ use crate::bpf::names::printable;
 
 const TOPIC: &str = "groups";
 
-/// What files are called, in the second version of control groups and in the first, and say of
-/// groups that are promised nothing.
+/// The names of files, in the second version of control groups and in the first, and what they say
+/// of groups that are promised nothing.
 const WEIGHTS: [(&str, &str); 3] =
     [("cpu.weight", "100"), ("cpu.idle", "0"), ("cpu.shares", "1024")];
 const LIMITS: [(&str, &str); 2] = [("cpu.max", "max"), ("cpu.cfs_quota_us", "-1")];
 
-/// Each with the file that says so, and as it is called from the root on.
+/// The groups that are promised something, each with the file that says so and its path from the
+/// root on.
 #[derive(Debug, Default)]
 pub struct Groups {
     weighted: Vec<(&'static str, String)>,
@@ -29,7 +30,7 @@ impl Groups {
         let mut groups = Self::default();
         groups.look_below(&cgroups::hierarchy_in(root));
         for controllers in ["cpu", "cpu,cpuacct"] {
-            // One is a link to the other.
+            // One of the two is a link to the other.
             let hierarchy = root.join("sys/fs/cgroup").join(controllers);
             if !hierarchy.is_symlink() {
                 groups.look_below(&hierarchy);
@@ -66,7 +67,7 @@ impl Groups {
         }
     }
 
-    /// What they are promised, if they are promised anything.
+    /// Returns what groups are promised in vain, if they are promised anything.
     pub fn in_vain(&self) -> Option<String> {
         let (weights, limits) = (told(&self.weighted), told(&self.limited));
         let all: Vec<String> = weights.into_iter().chain(limits).collect();
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(idle.says, "this scheduler does not regard cpu.idle of /?night");
     }
 
-    /// Where a controller has a hierarchy of its own, it is the first version.
+    /// A controller that has a hierarchy of its own is of the first version.
     #[test]
     fn older_systems_promise_by_other_files() {
         let usual = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel is, and what it offers.
+//! Tells what the kernel is, and what it offers.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use super::files::text_at;
 use super::options::{self, Options};
 use super::{Finding, Machine};
 
-/// The first with sched_ext.
+/// The first version of Linux with sched_ext.
 const OLDEST: (u32, u32) = (6, 12);
 
-/// How our scheduler's name begins.
+/// The beginning of the name of this scheduler.
 const OURS: &str = "avxspec";
 
 pub struct Kernel {
-    /// Empty if nobody tells.
+    /// Empty if it cannot be read.
     release: String,
     options: Option<Options>,
     can_keep_hints: bool,
@@ -82,7 +82,7 @@ impl Kernel {
     }
 }
 
-/// Only where AVX work lowers the clock is it missed.
+/// Returns the finding about the patch, which is missed only where AVX work lowers the clock.
 fn patch(machine: &Machine) -> Finding {
     let is_missed = machine.has("avx512f") && machine.has_licences();
     match (machine.tells_of_first_use(), is_missed) {
@@ -99,13 +99,14 @@ fn patch(machine: &Machine) -> Finding {
     }
 }
 
-/// A line of `/proc/mounts`.
+/// Returns true if this line of `/proc/self/mounts` is of the file system for BPF objects, in its
+/// place.
 fn is_bpf_fs(mount: &str) -> bool {
     let mut words = mount.split(' ').skip(1);
     words.next() == Some("/sys/fs/bpf") && words.next() == Some("bpf")
 }
 
-/// The first two numbers of a release.
+/// Returns the first two numbers of a release.
 fn parse(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     match (numbers.next(), numbers.next()) {

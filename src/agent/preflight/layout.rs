@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How many CPUs there are, what they share, and which of them are set apart.
+//! Tells how many CPUs there are, what they share, and which of them are set apart.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub struct Layout {
 impl Layout {
     pub fn look(root: &Path) -> Self {
         let online = list_at(root, &format!("{CPUS}/online"));
-        // CPUs share what they name by the same list; who names nothing has one of his own.
+        // CPUs share what they name by the same list. A CPU that names nothing has one of its own.
         let shared = |file: &str| {
             let list = |cpu: &u32| {
                 let list = text_at(root, &format!("{CPUS}/cpu{cpu}/{file}"));
@@ -88,7 +88,7 @@ impl Layout {
     }
 }
 
-/// Nothing, if it is no list.
+/// Returns the CPUs that a file lists, or none if it is no list.
 fn list_at(root: &Path, file: &str) -> BTreeSet<u32> {
     let text = text_at(root, file).unwrap_or_default();
     cpulist::parse(&text, CPUS_MAX).unwrap_or_default()

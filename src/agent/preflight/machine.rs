@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the start depends on: whether a scheduler can be loaded here, and on what a CPU.
+//! What the start depends on: whether a scheduler can be loaded here, and what the CPU is like.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,11 +14,12 @@ use crate::agent::counters::Countable;
 
 const TYPES: &str = "sys/kernel/btf/vmlinux";
 
-/// What the kernel patch brings.
+/// A function that the kernel patch brings.
 const TELLS_OF_FIRST_USE: &str = "bpf_hidden_xfeature_used";
 
-/// Of OpenZFS. The kernel's own functions for the purpose are closed to it, so it saves vector
-/// registers itself, and uses AVX-512 in system calls also of tasks that AVX-512 is hidden from.
+/// The module of OpenZFS. The kernel's own functions for the purpose are closed to it, so it saves
+/// vector registers itself. It uses AVX-512 also in system calls of tasks that AVX-512 is hidden
+/// from.
 const OPENZFS: &str = "sys/module/zfs";
 
 /// What a scheduler needs from the machine.
@@ -28,15 +29,16 @@ pub struct Machine {
     has_sched_ext: bool,
     has_btf: bool,
     is_intel: bool,
-    /// What the CPU has, by the names of `/proc/cpuinfo`.
+    /// The features of the CPU, by the names of `/proc/cpuinfo`.
     cpu_flags: BTreeSet<String>,
-    /// What it calls itself, and how much of its clock it loses to wide vectors (1/1024).
+    /// The name that the CPU has for itself, and how much of its clock it loses to wide vectors
+    /// (1/1024).
     cpu_name: String,
     licence_drop: u64,
     countable: Countable,
     /// The scheduler that is loaded already.
     loaded: Option<String>,
-    /// Whether the kernel has the patch, and that it found that this CPU is not up to it.
+    /// Whether the kernel has the patch, and whether it found that this CPU is not up to it.
     tells_of_first_use: bool,
     refuses_to_hide: bool,
     has_openzfs: bool,
@@ -58,7 +60,8 @@ impl Machine {
         }
     }
 
-    /// With a CPU that has this in /proc/cpuinfo, and whatever else a scheduler needs.
+    /// Returns a machine with a CPU that has this in /proc/cpuinfo, and with all else that a
+    /// scheduler needs.
     pub fn with_cpu(cpuinfo: &str) -> Self {
         Self {
             is_root: true,
@@ -76,12 +79,12 @@ impl Machine {
         }
     }
 
-    /// As it turns out to be once the kernel was asked to hide something.
+    /// Returns this machine with a kernel that was asked to hide something and refused.
     pub fn that_refuses_to_hide(&self) -> Self {
         Self { refuses_to_hide: true, ..self.clone() }
     }
 
-    /// Once that is loaded.
+    /// Returns this machine with OpenZFS loaded.
     pub fn with_openzfs(&self) -> Self {
         Self { has_openzfs: true, ..self.clone() }
     }
@@ -91,7 +94,7 @@ impl Machine {
         Self { tells_of_first_use: false, ..self.clone() }
     }
 
-    /// One sentence about the first thing that is wrong, and what to do about it.
+    /// Fails with one sentence about the first thing that is wrong, and what to do about it.
     pub fn check(&self) -> Result<()> {
         if !self.is_root {
             bail!("loading a scheduler needs root: run it again with sudo");
@@ -102,7 +105,7 @@ impl Machine {
         }
     }
 
-    /// What else is wrong, the first thing first.
+    /// Returns what is wrong besides a lack of privilege, in the order in which `check` tells it.
     pub fn obstacles(&self) -> Vec<Finding> {
         let lacks_sched_ext = Finding::problem(
             "sched_ext",
@@ -130,22 +133,23 @@ impl Machine {
         self.cpu_flags.contains(flag)
     }
 
-    /// Of the CPU's registers, which is what samples are made of.
+    /// Returns true if the CPU tells which of its registers are in use, which is what samples are
+    /// made of.
     pub fn tells_what_is_in_use(&self) -> bool {
         self.has("xsavec") && self.has("xgetbv1")
     }
 
-    /// The scheduler that is loaded already.
+    /// Returns the name of the scheduler that is loaded already, if there is one.
     pub fn loaded(&self) -> Option<&str> {
         self.loaded.as_deref()
     }
 
-    /// What is known of how low its clock gets.
+    /// Returns what is known of how low the clock gets.
     pub fn clocks(&self) -> Clocks {
         Clocks::of(&self.cpu_name, self.licence_drop)
     }
 
-    /// What there may be counters of.
+    /// Returns what there may be counters of.
     pub fn countable(&self) -> Countable {
         self.countable
     }
@@ -162,9 +166,10 @@ impl Machine {
         self.has_openzfs
     }
 
-    /// Whether CPUID(0xD, 0) tells one size of an image whether AVX-512 is hidden or not, because
-    /// something in use lies behind it. Who asks while it is hidden, as the C library does while it
-    /// is kept quiet, otherwise has too little room for what XSAVE writes later.
+    /// Returns true if CPUID(0xD, 0) tells the same size of an image whether AVX-512 is hidden or
+    /// not, because something in use lies behind AVX-512. Otherwise a program that asks while
+    /// AVX-512 is hidden has too little room for what XSAVE writes later. The C library asks while
+    /// it is kept quiet.
     pub fn keeps_image_size(&self) -> bool {
         self.has("ospke") || self.has("amx_tile")
     }
@@ -177,20 +182,20 @@ impl Machine {
         self.has("hypervisor")
     }
 
-    /// Whether wide vectors lower the clock so much that it matters: with Intel's CPUs up to
-    /// those that have AVX-VNNI. The C library avoids wide vectors by the same test.
+    /// Returns true if wide vectors lower the clock so much that it matters. They do on Intel's
+    /// CPUs that have no AVX-VNNI. The C library avoids wide vectors by the same test.
     pub fn has_licences(&self) -> bool {
         self.is_intel && !self.has("avx_vnni")
     }
 }
 
-/// Whether there is a module that would crash where AVX-512 is hidden.
+/// Returns true if there is a module that would crash where AVX-512 is hidden.
 pub fn has_openzfs(root: &Path) -> bool {
     root.join(OPENZFS).exists()
 }
 
-/// Whether the kernel's types have something of that name. Each name ends with a 0 there, and
-/// begins after one.
+/// Returns true if the kernel's types have something of that name. Each name ends with a 0 there,
+/// and begins after one.
 fn knows(types: &Path, name: &str) -> bool {
     let entry = [b"\0", name.as_bytes(), b"\0"].concat();
     fs::read(types).is_ok_and(|types| types.windows(entry.len()).any(|it| it == entry))
@@ -200,8 +205,8 @@ fn words(text: &str) -> BTreeSet<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The name of the loaded scheduler. Its file vanishes with it, so a state
-/// other than `disabled` counts even if the name cannot be read.
+/// Returns the name of the loaded scheduler. Its file vanishes with it, so a state other than
+/// `disabled` counts even if the name cannot be read.
 fn loaded_scheduler(sched_ext: &Path) -> Option<String> {
     let read = |file: &str| fs::read_to_string(sched_ext.join(file)).ok();
 
@@ -233,7 +238,7 @@ mod tests {
         has_openzfs: false,
     };
 
-    /// A root directory with the given files below `sys/kernel`.
+    /// Makes a root directory with the given files below `sys/kernel`.
     fn root_with(files: &[(&str, &str)]) -> TempDir {
         let root = TempDir::new().unwrap();
         for (name, content) in files {

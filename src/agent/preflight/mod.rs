@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether a scheduler can be loaded here and what it would find, answered before anything is
-//! opened.
+//! Tells whether a scheduler can be loaded here and what it would find, before anything is opened.
 //!
 //! Looking and judging are apart: whatever is read is read below a root directory, and what it
-//! means is said by functions that read nothing. [`Machine`] has what the start depends on,
-//! [`Report`] all that an operator may want to know before.
+//! means is said by functions that read nothing. [`Machine`] has what the start depends on, and
+//! [`Report`] has all that an operator may want to know before the start.
 
 mod cpu;
 mod files;
@@ -34,7 +33,7 @@ pub use surroundings::NEEDED;
 use surroundings::Surroundings;
 pub use tier::Tier;
 
-/// All there is to say of a machine.
+/// All that there is to say of a machine.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub would_run: bool,
@@ -43,7 +42,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Changes nothing and needs no privilege.
+    /// Looks at the machine. This changes nothing and needs no privilege.
     pub fn of(root: &Path) -> Self {
         let machine = Machine::look(root);
         let cpu = Cpu::look(root);
@@ -63,7 +62,7 @@ impl Report {
     }
 }
 
-/// Where something better is within reach, that is a note.
+/// Returns the finding about the tier. It is a note where a better tier is within reach.
 fn tier_of(tier: Tier, machine: &Machine) -> Finding {
     let says = format!("the tier is {}: {}", tier.name(), tier.why);
     match tier.raised_by(machine) {

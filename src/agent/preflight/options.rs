@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How a kernel was configured, and which options the scheduler asks for: those of
+//! Tells how a kernel was configured, and which options the scheduler asks for. These are those of
 //! kernel-patch/config, with the reason for each.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ const TOPIC: &str = "options";
 struct Wanted {
     name: &'static str,
     why: &'static str,
-    /// It does not run without.
+    /// True if the scheduler does not run without it.
     is_needed: bool,
 }
 
@@ -61,11 +61,11 @@ const WANTED: [Wanted; 21] = [
     needed("DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT", "the kernel's types are made of it"),
 ];
 
-/// What is switched on, without `CONFIG_`.
+/// The options that are switched on, without `CONFIG_`.
 pub struct Options(BTreeSet<String>);
 
 impl Options {
-    /// Of the running kernel, from where distributions put them.
+    /// Reads the options of the running kernel from where distributions put them.
     pub fn look(root: &Path, release: &str) -> Option<Self> {
         let running = || inflated(&root.join("proc/config.gz"));
         let installed = [
@@ -105,7 +105,8 @@ impl Options {
         }
     }
 
-    /// The types of the kernel can be made of any version of DWARF.
+    /// Returns true if the option is on. Any version of DWARF is good, because the types of the
+    /// kernel can be made of each.
     fn has(&self, name: &str) -> bool {
         let dwarf = "DEBUG_INFO_DWARF";
         self.0.contains(name)
@@ -113,7 +114,8 @@ impl Options {
     }
 }
 
-/// What nobody tells is not known to be wrong.
+/// Returns a note that the options cannot be read. It is no problem, because they are not known to
+/// be wrong.
 pub fn unknown(release: &str) -> Finding {
     Finding::note(
         TOPIC,
@@ -150,7 +152,8 @@ mod tests {
     #[test]
     fn the_list_is_that_of_the_kernel_patch() {
         let listed: BTreeSet<String> = WANTED.iter().map(|option| option.name.to_owned()).collect();
-        // By these a kernel tells its options. Once they are known they are of no more use.
+        // A kernel tells its options by these. Once the options are known, these are of no more
+        // use.
         let mut asked_for = Options::parse(ASKED_FOR).0;
         asked_for.retain(|name| !name.starts_with("IKCONFIG"));
         assert_eq!(listed, asked_for);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What programs are started with here, and what this one is allowed.
+//! Tells what programs are started with here, and what this one is allowed to do.
 
 use std::fs;
 use std::path::Path;
@@ -16,18 +16,18 @@ const LIBRARIES: [&str; 4] = [
 ];
 const MUSL: &str = "lib/ld-musl-x86_64.so.1";
 
-/// Since this version of glibc, ordinary string functions have the encoding of AVX-512.
+/// Since this version of glibc, ordinary string functions use the encoding of AVX-512.
 const FIRST_LOUD: (u32, u32) = (2, 34);
 
-/// What it takes to load the programs and to attach them; by number and name.
+/// The capabilities that it takes to load the programs and to attach them, by number and name.
 pub const NEEDED: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
-/// Who has this one needs no other.
+/// The number of CAP_SYS_ADMIN. A process that has this capability needs no other.
 const SYS_ADMIN: u32 = 21;
 
-/// What a user namespace maps that is the first one.
+/// What the first user namespace maps.
 const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
 
-/// Below this a limit of memory is worth a word.
+/// A limit of memory below this is worth a note.
 const LITTLE_MEMORY: u64 = 128 << 20;
 
 enum Library {
@@ -40,9 +40,10 @@ pub struct Surroundings {
     library: Library,
     tunables: String,
     is_root: bool,
-    /// Or of a user namespace, whose powers end there.
+    /// False in a user namespace other than the first one, because the powers of its root end
+    /// there.
     is_root_of_all: bool,
-    /// What root has here, or would have.
+    /// The capabilities that root has here, or would have.
     capabilities: Option<u64>,
     memory_max: Option<u64>,
 }
@@ -181,7 +182,8 @@ fn library_in(root: &Path) -> Library {
     }
 }
 
-/// The library has its version in a sentence for those who run it.
+/// Returns the version of the library. It is in a sentence that the library has for people who run
+/// it.
 fn version_in(library: &[u8]) -> Option<(u32, u32)> {
     const BEFORE: &[u8] = b"release version ";
     let at = library.windows(BEFORE.len()).position(|it| it == BEFORE)? + BEFORE.len();
@@ -191,7 +193,7 @@ fn version_in(library: &[u8]) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// As whoever asks has them.
+/// Returns GLIBC_TUNABLES from the environment of this process.
 fn tunables_in(root: &Path) -> String {
     let environment = fs::read(root.join("proc/self/environ")).unwrap_or_default();
     let tunables = environment
@@ -205,12 +207,12 @@ fn value_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     pairs.find_map(|(key, value)| (key == name).then(|| value.trim()))
 }
 
-/// The second of four.
+/// Returns the effective user, which is the second of four.
 fn effective_user(status: &str) -> Option<u32> {
     value_of(status, "Uid")?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Of the control group that this runs in.
+/// Returns the limit of memory of the control group that this process runs in.
 fn memory_max(root: &Path) -> Option<u64> {
     let groups = text_at(root, "proc/self/cgroup")?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;

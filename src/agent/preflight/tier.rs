@@ -25,7 +25,7 @@ pub enum Name {
     Observe,
 }
 
-/// One of them, and why so.
+/// A tier, and the reason for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Tier {
     name: Name,
@@ -43,7 +43,7 @@ impl Tier {
         }
     }
 
-    /// As the BPF programs know it.
+    /// Returns the tier as the BPF programs know it.
     pub fn kind(self) -> avx_tier {
         match self.name {
             Name::Trap => AVX_TIER_TRAP,
@@ -54,7 +54,7 @@ impl Tier {
         }
     }
 
-    /// Something is hidden from tasks.
+    /// Returns true if something is hidden from tasks.
     pub fn hides(self) -> bool {
         self.name == Name::Trap
     }
@@ -63,7 +63,7 @@ impl Tier {
         info!("tier {}: {}", self.name(), self.why);
     }
 
-    /// What would make it a better one, if anything does.
+    /// Returns what would make it a better tier, if anything does.
     pub fn raised_by(self, machine: &Machine) -> Option<&'static str> {
         let lacks_the_patch = !machine.tells_of_first_use() && !machine.is_virtual();
         (self.name == Name::Xstate && lacks_the_patch).then_some(
@@ -72,8 +72,8 @@ impl Tier {
         )
     }
 
-    /// The one that is asked for, or the best on this machine, on which cycles are counted by
-    /// licence or not.
+    /// Returns the tier that is asked for, or the best on this machine. `counts_licences` tells
+    /// whether cycles are counted by licence there.
     pub fn choose(
         wanted: Option<Name>,
         forced: bool,
@@ -114,7 +114,8 @@ impl Tier {
         }
     }
 
-    /// Where AVX work harms nobody it is left alone, unless forced.
+    /// Returns the best tier on this machine. Unless forced, that is `Observe` where there is no
+    /// AVX-512, and where AVX-512 hardly lowers the clock.
     pub fn best(forced: bool, machine: &Machine, counts_licences: bool) -> Self {
         let (name, why) = if !machine.has("avx512f") && !forced {
             (

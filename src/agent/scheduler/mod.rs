@@ -44,9 +44,9 @@ use crate::bpf::intf::{self, avx_book, avx_cpu_role, avx_owner};
 use crate::bpf::places::cpus_per_core;
 use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, types};
 
-/// How long a raised shutdown flag may go unnoticed, and how often what may wait is done.
+/// How long a raised shutdown flag may go unnoticed, and how often work that may wait is done.
 const LOOK_AROUND: Duration = Duration::from_millis(250);
-/// How long the kernel may take from the going of a CPU to saying so, where much else is to be done.
+/// How long after a CPU went the kernel may take to say so, where it has much else to do.
 const KERNEL_TELLS_WITHIN: Duration = Duration::from_secs(10);
 
 /// How a scheduler ended, if it was not by an error.
@@ -55,14 +55,15 @@ pub enum Ended {
     Stopped,
     /// The kernel asks to load it anew, because a CPU came or went.
     Restart,
-    /// The kernel hides nothing: it is to be loaded anew in another tier.
+    /// The kernel hides nothing, so the scheduler is to be loaded anew in another tier.
     CannotHide,
-    /// Somebody loaded what does not bear it that something is hidden: likewise.
+    /// Somebody loaded OpenZFS, which AVX-512 must not be hidden from, so the scheduler is to be
+    /// loaded anew in another tier.
     MustNotHide,
 }
 
 impl Ended {
-    /// Why it is to be loaded anew, if it is.
+    /// Returns why the scheduler is to be loaded anew, if it is.
     pub fn why_again(&self) -> Option<&'static str> {
         match self {
             Ended::Stopped => None,
@@ -77,14 +78,14 @@ const COMPENSATE: u64 = intf::FAIRNESS_COMPENSATE as u64;
 
 pub struct Scheduler<'a> {
     skel: BpfSkel<'a>,
-    /// As long as this lives, the kernel schedules with us.
+    /// The kernel schedules with this scheduler as long as the link exists.
     link: Option<Link>,
     started: Instant,
-    /// What the CPUs had done before.
+    /// The time that the CPUs had been busy before the start.
     busy_before_ns: u64,
     means: Means,
     counters: Counters,
-    /// They are there, and could not be had.
+    /// True if there are counters of clocks that could not be had.
     is_without_counters: bool,
     slots: Slots,
     left_alone: LeftAlone,
@@ -160,7 +161,7 @@ impl<'a> Scheduler<'a> {
         );
         it.warn_of_no_avx_cores(in_force);
         if let Err(error) = it.count_clocks(in_force) {
-            // A CPU that has just gone has no counters: the kernel is about to say that it went.
+            // A CPU that has just gone has no counters. The kernel is about to say that it went.
             if !it.ends_within(KERNEL_TELLS_WITHIN) {
                 return Err(error);
             }
@@ -169,8 +170,8 @@ impl<'a> Scheduler<'a> {
         Ok(it)
     }
 
-    /// The kernel has not ended it. One that it refuses at its start has ended as well, by the time
-    /// that it is attached.
+    /// Returns true if the kernel has not ended the scheduler. A scheduler that the kernel refuses
+    /// at its start has ended as well, by the time that it is attached.
     pub fn is_in_force(&self) -> bool {
         !uei_exited!(&self.skel, uei)
     }
@@ -179,7 +180,8 @@ impl<'a> Scheduler<'a> {
         is_so_within(limit, || !self.is_in_force(), service::is_alive)
     }
 
-    /// Answer requests until the flag is raised or the kernel ends the scheduler.
+    /// Answers requests until the flag is raised, the kernel ends the scheduler, or nothing can be
+    /// hidden any more.
     pub fn run_until_end(
         mut self,
         server: &Server,
@@ -199,7 +201,8 @@ impl<'a> Scheduler<'a> {
                 recv(questions) -> question => {
                     let answer = self.last_known.or_new(self.metrics());
                     if question.is_err() || answers.send(answer).is_err() {
-                        // As when it could not have another thread: tasks are scheduled all the same.
+                        // This happens when the server cannot have another thread. Tasks are
+                        // scheduled all the same.
                         warn!("the statistics server has ended: --stats and --monitor show no more");
                         questions = never();
                     }
@@ -293,7 +296,7 @@ impl<'a> Scheduler<'a> {
         self.count_clocks(next)
     }
 
-    /// Others may have the counters while nobody needs them here.
+    /// Hands the counters to the BPF programs if they need them. Otherwise others may have them.
     fn count_clocks(&mut self, in_force: &InForce) -> Result<()> {
         let finds_work = self.means.tier.kind() == intf::AVX_TIER_COUNTERS;
         if in_force.policy.fairness != COMPENSATE && !finds_work {
@@ -311,7 +314,7 @@ impl<'a> Scheduler<'a> {
         Ok(())
     }
 
-    /// What tells how low clocks are while somebody is compensated.
+    /// Returns what tells how low clocks are while tasks are compensated.
     fn told_by(&self) -> String {
         if self.is_without_counters {
             Source::estimate(&self.means.clocks)
@@ -335,8 +338,7 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Another policy is in force: so it says to the log and to whoever follows. Returns what is
-    /// otherwise.
+    /// Tells the log and all followers that another policy is in force. Returns the differences.
     fn announce(
         &mut self,
         who: &impl Display,
@@ -366,13 +368,13 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// CPUs that can be AVX cores.
+    /// Returns the CPUs that can be AVX cores.
     fn usable(&self) -> BTreeSet<u32> {
         let usable = self.places.iter().filter(|(_, place)| place.usable != 0);
         usable.map(|(cpu, _)| *cpu).collect()
     }
 
-    /// What nobody who changes the policy has to wait for.
+    /// Does the work that a client that changes the policy need not wait for.
     fn catch_up(&mut self) {
         if self.counted_before.is_none() {
             self.counted_before = self.metrics().ok();
@@ -380,14 +382,14 @@ impl<'a> Scheduler<'a> {
         self.slots.wait_for_late_readers();
     }
 
-    /// Somebody new follows, and is told from this moment on.
+    /// Begins to tell a new follower what happens from this moment on.
     fn begin_to_tell(&mut self, generation: u64) -> Result<Answer> {
         self.hub.welcome(generation);
         self.tell_followers()?;
         Ok(Answer::Following)
     }
 
-    /// The BPF programs tell what happens as long as anybody follows, and it is read.
+    /// Has the BPF programs tell what happens as long as anybody follows, and has it read.
     fn tell_followers(&mut self) -> Result<()> {
         let Self { skel, hub, audience, .. } = self;
         let maps = &mut skel.maps;
@@ -405,9 +407,9 @@ impl<'a> Scheduler<'a> {
         audience.look_after(hub.newest(), tell, start)
     }
 
-    /// Nobody who wants to know is a reason to stop scheduling.
+    /// Goes on telling followers. A follower that cannot be told is no reason to stop scheduling.
     fn go_on_telling(&mut self) {
-        // The log has it already, and who has just come is refused.
+        // The log has the error already, and a follower that has just come is refused.
         if self.tell_followers().is_err() {
             self.hub.dismiss();
         }
@@ -427,7 +429,7 @@ impl<'a> Scheduler<'a> {
         match ending.report() {
             Ok(()) if should_restart => Ok(Ended::Restart),
             Ok(()) => Ok(Ended::Stopped),
-            // An order, not a failure: nobody is to start it again.
+            // This is an order and not a failure, so nobody is to start it again.
             Err(why) if by_administrator => {
                 info!("{why:#}");
                 Ok(Ended::Stopped)
@@ -440,7 +442,7 @@ impl<'a> Scheduler<'a> {
         Ok(self.now()?.with(&books::cpu_stats(&self.skel)?))
     }
 
-    /// What is so now, without what is counted.
+    /// Returns what is so now, without what is counted.
     fn now(&self) -> Result<Metrics> {
         Ok(Metrics {
             interval_ns: u64::try_from(self.started.elapsed().as_nanos())?,
@@ -495,7 +497,8 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    /// Of those that mix, it is told where.
+    /// Returns the programs. For those that mix, it tells the file that has their light
+    /// instructions.
     fn programs(&self, ledgers: &[(avx_owner, avx_book)]) -> Vec<status::Program> {
         let mut programs = status::programs_of(ledgers);
         let mut mixing = programs.iter_mut().filter(|it| it.book.mixes()).peekable();
@@ -506,7 +509,7 @@ impl<'a> Scheduler<'a> {
         programs
     }
 
-    /// While AVX cores are for nobody.
+    /// Returns the prospect of AVX cores while these are for nobody.
     fn prospect(&self, in_force: &InForce, counted: &Metrics) -> Option<Prospect> {
         let is_only_observed = in_force.policy.avx_cores_for == u64::from(intf::SERVED_NOBODY);
         let granule = cpus_per_core(self.places.values());
@@ -540,7 +543,7 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    /// What was counted since the scheduler was loaded.
+    /// Returns what was counted since the scheduler was loaded.
     fn sums(&self, roles: &Roles) -> Result<Sums> {
         let per_cpu = books::cpu_stats(&self.skel)?;
         let by_cgroup = books::summed(&books::ledgers(&self.skel), |owner| owner.cgroup);
@@ -565,7 +568,7 @@ impl<'a> Scheduler<'a> {
         Roles::read(|| Ok(self.variables()?.looked_at), each)
     }
 
-    /// How many tasks wait, by the kind of queue. A cache has its queues at its first CPU.
+    /// Returns how many tasks wait, by the kind of queue. A cache has its queues at its first CPU.
     fn queued(&self) -> Result<BTreeMap<String, u64>> {
         let caches: BTreeSet<u32> = self.places.values().map(|place| place.llc).collect();
         let cpus: BTreeSet<u32> = self.places.keys().copied().collect();
@@ -586,7 +589,7 @@ impl<'a> Scheduler<'a> {
     }
 }
 
-/// By CPU, how many there are of its core.
+/// Returns, by CPU, how many CPUs its core has.
 fn threads_of_cores(places: &BTreeMap<u32, intf::avx_topology>) -> BTreeMap<u32, u32> {
     let threads = |core| places.values().filter(|place| place.core == core).count();
     places.iter().map(|(cpu, place)| (*cpu, threads(place.core) as u32)).collect()

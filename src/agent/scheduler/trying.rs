@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies that are in force by turns: because somebody asks which is better, and because the policy
-//! leaves it to trials whether there are AVX cores.
+//! Policies are in force by turns if somebody asks which is better, or if the policy leaves it to
+//! trials whether there are AVX cores.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ impl Scheduler<'_> {
         Ok(())
     }
 
-    /// As long as the policy in force wants it.
+    /// Goes on with standing trials as long as the policy in force wants them.
     fn go_on_with_standing_trials(&mut self, history: &mut History, now: Instant) -> Result<()> {
         let in_force = *history.in_force();
         if !are_wanted(&in_force.policy) {
@@ -82,12 +82,12 @@ impl Scheduler<'_> {
         Measured::new(self.places.keys().copied().collect(), self.outside.clone())
     }
 
-    /// What trials know of AVX cores, if the policy leaves it to them.
+    /// Returns what trials know of AVX cores, if the policy leaves it to them.
     pub(super) fn known_by_trials(&self) -> Option<Known> {
         self.standing.as_ref().map(|it| it.known(Instant::now()))
     }
 
-    /// Until something is to be done, if nobody asks for anything.
+    /// Returns the time until something is to be done, if nobody asks for anything.
     pub(super) fn idle_time(&self) -> Duration {
         let standing = || self.standing.as_ref().and_then(Standing::due);
         let due = self.trials.current().map(Trial::due).or_else(standing);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One trial at a time, and what came of the last one.
+//! Runs one trial at a time, and keeps what came of the last one.
 
 use std::time::Instant;
 
@@ -29,14 +29,15 @@ impl Trials {
         bail!("policy {generation} is tried for another {left} s: wait until that is over");
     }
 
-    /// There is none.
+    /// Begins a trial. There must be none.
     pub fn begin(&mut self, trial: Trial, now: Instant) -> Report {
         let report = trial.report(now, None);
         self.current = Some(trial);
         report
     }
 
-    /// Somebody asks how far it is, or was.
+    /// Returns how far the trial is, or what came of the last one. A trial goes on while somebody
+    /// asks.
     pub fn asked(&mut self, now: Instant) -> Result<Report> {
         if let Some(trial) = &mut self.current {
             trial.asked = now;
@@ -45,7 +46,7 @@ impl Trials {
         self.last.clone().context("no policy was tried since this was loaded")
     }
 
-    /// Another policy is in force, whatever is tried.
+    /// Ends the trial, because another policy is in force.
     pub fn overtaken_by(&mut self, generation: u64, now: Instant) {
         if let Some(trial) = self.current.take() {
             let why = format!("policy {generation} came into force");
@@ -53,7 +54,7 @@ impl Trials {
         }
     }
 
-    /// Returns whether the policy in force is so again.
+    /// Goes on with the trial. Returns true if the policy in force was put back.
     pub fn go_on(
         &mut self,
         in_force: &InForce,

@@ -18,7 +18,7 @@ pub struct Measured {
     outside: Outside,
     running: Option<Running>,
     pub programs: Programs,
-    /// The names of those that are left alone.
+    /// The names of programs that are left alone.
     pub left_alone: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct Running {
 /// What a trial asks for.
 pub enum Order<'a> {
     PutIntoForce(&'a InForce),
-    /// The only programs for whose work AVX cores are not, whatever is in force.
+    /// Only the work of these programs gets no AVX cores, whatever is in force.
     LeaveAlone(&'a [avx_owner]),
 }
 
@@ -48,7 +48,7 @@ impl Measured {
         Self { cpus, outside, running: None, programs, left_alone }
     }
 
-    /// Unless it has, which it does as well when somebody wants to know.
+    /// Starts to measure, unless that has begun. `sums` calls this as well.
     pub fn start(&mut self) -> Result<&Meter> {
         let running = match &mut self.running {
             Some(running) => running,
@@ -89,7 +89,7 @@ impl<F: FnMut(Order<'_>) -> Result<()>> Subject for Machine<'_, F> {
     }
 }
 
-/// As courses have it, which begin at 0.
+/// Returns the time as courses count it, which begin at 0.
 pub fn ns_since(began: Instant, now: Instant) -> u64 {
     let passed = now.saturating_duration_since(began).as_nanos();
     u64::try_from(passed).unwrap_or(u64::MAX)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What programs get done, as BPF programs tell that are there as long as this is.
+//! Tells what programs get done. BPF programs measure it, which are loaded as long as a `Meter`
+//! exists.
 
 use std::path::Path;
 
@@ -17,20 +18,21 @@ use crate::agent::hints;
 use crate::bpf::PROGRESS_OBJECT;
 use crate::bpf::intf::{avx_owner, avx_progress};
 
-/// Called on each CPU, and not where the kernel calls it.
+/// The program that the agent calls on each CPU. The kernel does not call it.
 const TELL: &str = "progress_tell";
-/// Where threads say themselves what they have done.
+/// The program that hears what threads themselves say that they have done.
 const SAID: &str = "progress_said";
 
 pub struct Meter {
     object: Object,
     cpus: Vec<u32>,
     _links: Vec<Link>,
-    /// Where they are counted.
+    /// The counters of instructions, where these can be counted.
     _instructions: Option<Instructions>,
 }
 
-/// Where threads say how much they have done, if the kernel tells when they do.
+/// Has the programs hear how much threads say that they have done, if the kernel tells when they
+/// do.
 fn hear_of_hints(object: &mut OpenObject) -> Result<()> {
     let is_told = hints::are_told()?;
     if let Some(mut program) = object.progs_mut().find(|it| it.name() == SAID) {
@@ -74,14 +76,14 @@ impl Meter {
         Ok(instructions)
     }
 
-    /// Since it was started.
+    /// Returns what programs have done since the meter was started.
     pub fn progress(&self) -> Result<Vec<(avx_owner, avx_progress)>> {
         self.have_all_told()?;
         let programs = self.object.maps().find(|map| map.name() == "programs");
         books::progress(&programs.context("the kernel has no books of programs")?)
     }
 
-    /// By those who run.
+    /// Has each CPU tell what the task that runs there has done so far.
     fn have_all_told(&self) -> Result<()> {
         let mut all = self.object.progs_mut();
         let tell = all.find(|program| program.name() == TELL).context("nobody tells")?;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy tried against the one in force, because somebody asks which is better for whom.
+//! Tries a policy against the one in force, because somebody asks which is better for which
+//! programs.
 //!
-//! Both are in force by turns. Whoever asked goes on asking how far it is, and the trial ends when
-//! nobody does, when its time is over, or when somebody puts another policy into force.
+//! Both are in force by turns. The client that asked for the trial goes on asking how far it is.
+//! The trial ends when nobody asks any more, when its time is over, or when somebody puts another
+//! policy into force.
 
 mod current;
 mod machine;
@@ -26,10 +28,10 @@ pub use machine::{Measured, Order};
 pub use report::{Ended, More, Report};
 use report::{Outcome, Side};
 
-/// How long it may take.
+/// How long a trial may take.
 pub const TIME: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(24 * 3600);
 
-/// Whoever does not ask for so long is gone.
+/// A trial ends if nobody asks for this long.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub struct Trial {
@@ -67,7 +69,7 @@ impl Trial {
         })
     }
 
-    /// When there is something to be done.
+    /// Returns when there is something to be done.
     pub fn due(&self) -> Instant {
         after_ns(self.began, self.comparison.due_ns())
     }
@@ -81,7 +83,7 @@ impl Trial {
         end.saturating_duration_since(now)
     }
 
-    /// Returns why it is over, if it is.
+    /// Goes on with the trial. Returns why it is over, if it is.
     pub fn go_on(
         &mut self,
         now: Instant,
@@ -101,7 +103,8 @@ impl Trial {
             without: &self.in_force,
             obey: |order: Order<'_>| match order {
                 Order::PutIntoForce(policy) => put_into_force(policy),
-                // Who is better off is what somebody wants to know of all of them.
+                // Somebody wants to know of all programs whether they are better off, so none is
+                // left alone.
                 Order::LeaveAlone(_) => Ok(()),
             },
             measured: &mut self.measured,
@@ -111,7 +114,7 @@ impl Trial {
         went_on.err().map(|error| Ended::Because(format!("{error:#}")))
     }
 
-    /// How far it is; what came of it is worked out when it is over.
+    /// Returns how far the trial is. What came of it is worked out when it is over.
     pub fn report(&self, now: Instant, ended: Option<Ended>) -> Report {
         let side = |it: &InForce| Side {
             generation: number_of(it.generation),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What programs get done that do not say so themselves: a number that somebody counts, in a file or
-//! behind a URL.
+//! Reads what programs get done that do not say so themselves. It is a number that somebody counts,
+//! in a file or behind a URL.
 //!
-//! A thread for each asks for it again and again while anything is measured, and keeps what it was
-//! told last and when. So nobody waits for a server that answers late or never, and what was told
-//! before is all that is known of that program.
+//! A thread for each number asks for it again and again while anything is measured, and keeps what
+//! it was told last and when. So nobody waits for a server that answers late or never. What that
+//! server told before is all that is known of its program.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::trials::Sum;
 
 const EVERY: Duration = Duration::from_millis(20);
 
-/// In seconds.
+/// The timeout of a request, in seconds.
 const PATIENCE: u64 = 2;
 
 const LARGEST_KIB: u64 = 4096;
@@ -33,7 +33,7 @@ const LARGEST_KIB: u64 = 4096;
 pub struct Place {
     program: avx_name,
     of: Of,
-    /// As Prometheus calls it; without one there is nothing but the number.
+    /// The name that Prometheus has for it. Without one there is nothing but the number.
     series: Option<String>,
 }
 
@@ -101,21 +101,21 @@ fn get(url: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Of all series of this name, or of the one with these labels.
+/// Returns the sum of all series of this name, or the number of the one with these labels.
 fn sum_of(text: &str, series: &str) -> Option<f64> {
     let number = |line: &str| {
         let (labels, rest) = match line.strip_prefix(series)? {
             rest if rest.starts_with('{') => rest.rsplit_once('}')?,
             rest => ("", rest),
         };
-        // What goes on is another name.
+        // A name that goes on is another name.
         let is_it = !labels.is_empty() || rest.starts_with([' ', '\t']);
         rest.split_whitespace().next().filter(|_| is_it)?.parse::<f64>().ok()
     };
     text.lines().filter_map(number).reduce(|sum, number| sum + number)
 }
 
-/// A place, what it told and when.
+/// A place, what it told, and when.
 struct Watched {
     place: Place,
     state: Mutex<State>,
@@ -124,17 +124,17 @@ struct Watched {
 
 #[derive(Default)]
 struct State {
-    /// By so many.
+    /// How many need the number.
     needed: usize,
     last: Option<f64>,
-    /// What was done since this was asked for the first time, and when that was last told.
+    /// What was done while this was asked for, and when that was last told.
     done: Sum,
-    /// That there is no such number, so that it is not said again and again.
+    /// True if it was said that there is no such number, so that it is not said again and again.
     is_said: bool,
 }
 
 impl State {
-    /// One that is less than before says from where it counts again.
+    /// Notes a number. A number that is less than before says from where it counts again.
     fn note(&mut self, number: f64, now_ns: f64) {
         self.done.work += self.last.map_or(0.0, |last| (number - last).max(0.0));
         self.done.awake_ns = now_ns;
@@ -169,7 +169,7 @@ impl Watched {
     }
 }
 
-/// All that is asked for.
+/// All numbers that can be asked for.
 #[derive(Clone, Default)]
 pub struct Outside(Arc<[Arc<Watched>]>);
 
@@ -189,12 +189,12 @@ impl Outside {
         Ok(Self(places.iter().map(start).collect::<Result<_>>()?))
     }
 
-    /// As long as what comes back is there, it is asked for.
+    /// Has all numbers asked for as long as the returned value exists.
     pub fn ask(&self) -> Asked {
         for it in self.0.iter() {
             let mut state = it.state();
             if state.needed == 0 {
-                // What was done while nobody asked is no part of it.
+                // What was done while nobody asked does not count.
                 *state = State { done: state.done, ..State::default() };
             }
             state.needed += 1;
@@ -203,8 +203,8 @@ impl Outside {
         Asked(self.clone())
     }
 
-    /// Of each program of which anything is known, what it has done, and at what time: it is not
-    /// known how long it was awake.
+    /// Returns what each program has done of which anything is known. In place of the time awake,
+    /// which is not known, there is the time at which that was told.
     pub fn sums(&self) -> Vec<(avx_name, Sum)> {
         let sum = |it: &Arc<Watched>| {
             let state = it.state();
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    /// One that never answers keeps nobody waiting, and one that answers is heard.
+    /// A server that never answers keeps nobody waiting, and one that answers is heard.
     #[test]
     fn whoever_answers_is_heard_and_nobody_waits_for_others() {
         let [hangs, answers] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
@@ -298,7 +298,8 @@ mod tests {
         thread::spawn(move || {
             for (n, stream) in (1..).zip(answers.incoming().take(100)) {
                 let mut stream = stream.unwrap();
-                // Who closes before it has read all resets the connection, and the answer is lost.
+                // A server that closes before it has read everything resets the connection, and the
+                // answer is lost.
                 assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
                 let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
                 stream.write_all(format!("{head}b {n}\n").as_bytes()).unwrap();

@@ -9,20 +9,20 @@ use crate::bpf::intf::{avx_name, avx_owner, avx_progress};
 use crate::bpf::names::{printable, text_of};
 use crate::trials::{Sum, Sums};
 
-/// A program that sleeps at least once in so much of the time in which it is awake is one that is
-/// waited for. What others do between sleeps is theirs to say.
+/// A program is waited for if it sleeps at least once in this much of the time in which it is
+/// awake. Only other programs themselves can say what they do between sleeps.
 const ACTIVITY_MAX_NS: u64 = 20_000_000;
 
-/// What a program gets done.
+/// The measure of what a program gets done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// Each from a wake-up until it sleeps again.
+    /// An activity lasts from a wake-up until the task sleeps again.
     Activities,
     Instructions,
-    /// Which is only as good as the clock.
+    /// CPU time, which tells nothing of how high the clock was.
     CpuTime,
-    /// What it says itself.
+    /// What the program says itself, or what a number from outside says.
     Metric,
 }
 
@@ -34,18 +34,19 @@ pub struct Program {
     pub awake_ns: u64,
 }
 
-/// No cgroup has this number: of a number from outside it is not known whose it is.
+/// No cgroup has this number. It stands for a number from outside, whose cgroup is not known.
 pub const ALL_CGROUPS: u64 = 0;
 
 #[derive(Default)]
 pub struct Programs {
-    /// Of a program there are two, if it says itself what it gets done as well.
+    /// A program has two numbers if it also says itself what it gets done.
     numbers: BTreeMap<(u64, [u64; 2], bool), u64>,
     known: Vec<Program>,
 }
 
 impl Measure {
-    /// Nothing is known of who has hardly run.
+    /// Returns the measure of a program. There is none yet for a program that has hardly been
+    /// awake.
     fn of(progress: &avx_progress) -> Option<Self> {
         let is_busy = progress.awake_ns >= ACTIVITY_MAX_NS;
         match progress.activities.checked_mul(ACTIVITY_MAX_NS) {
@@ -73,7 +74,8 @@ impl Programs {
         self.known.get(usize::try_from(number).ok()?)
     }
 
-    /// What each has done so far. A program is measured by the same from its beginning to its end.
+    /// Returns what each program has done so far. A program keeps its measure from its beginning to
+    /// its end.
     pub fn sums(
         &mut self,
         progress: &[(avx_owner, avx_progress)],
@@ -91,8 +93,8 @@ impl Programs {
         sums
     }
 
-    /// Who is meant by the program with this number: it is in several cgroups, if it is known by its
-    /// name alone.
+    /// Returns the owners that are meant by the program with this number. A program that is known
+    /// by its name alone may be in several cgroups.
     pub fn owners(&self, number: u64) -> Vec<avx_owner> {
         let Some(Program { owner, .. }) = self.get(number) else { return Vec::new() };
         if owner.cgroup != ALL_CGROUPS {

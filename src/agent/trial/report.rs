@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What came of it, in figures and in words.
+//! What came of a trial, in figures and in words.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use super::programs::{ALL_CGROUPS, Measure, Programs};
 use crate::bpf::names::printable;
 use crate::trials::{Gain, Judgement};
 
-/// Of a normal distribution 95 % are no further off.
+/// 95 % of a normal distribution are no further off than this.
 pub const LIKELY: f64 = 1.96;
 
-/// Longer lists are read by nobody.
+/// Nobody reads longer lists.
 const ROWS: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,9 +24,9 @@ pub struct Report {
     pub left_s: f64,
     pub window_s: f64,
     pub nr_pairs: u64,
-    /// Why it is over, if it is.
+    /// Why the trial is over, if it is.
     pub ended: Option<Ended>,
-    /// As far as that is known.
+    /// What came of the trial, as far as that is known.
     pub result: Option<Outcome>,
 }
 
@@ -39,18 +39,17 @@ pub struct Side {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// After its time.
+    /// Its time is over.
     Over,
     Because(String),
 }
 
-/// Of what programs get done under the policy that is tried, by what they do under the one in
-/// force.
+/// How much more programs get done under the policy that is tried than under the one in force.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Of their geometric mean, by weight.
+    /// The geometric mean of all programs, by weight.
     pub all: More,
-    /// The busiest first.
+    /// The programs, the busiest first.
     pub programs: Vec<Compared>,
 }
 
@@ -58,7 +57,7 @@ pub struct Outcome {
 pub struct Compared {
     pub name: String,
     pub cgroup: u64,
-    /// Of the cgroup, unless it is gone.
+    /// The path of the cgroup, unless it is gone.
     #[serde(default)]
     pub path: String,
     pub measure: Measure,
@@ -66,7 +65,7 @@ pub struct Compared {
     pub more: More,
 }
 
-/// By how many percent, and within which limits that is, with a probability of 95 %.
+/// How many percent more, and the limits within which that is, with a probability of 95 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct More {
     pub percent: f64,
@@ -115,7 +114,7 @@ impl Outcome {
     fn names(&self, is_meant: impl Fn(&More) -> bool) -> String {
         let mut names: Vec<&str> = Vec::new();
         for it in self.programs.iter().filter(|it| is_meant(&it.more)) {
-            // One that says itself what it gets done is there twice.
+            // A program that says itself what it gets done is there twice.
             if !names.contains(&it.name.as_str()) {
                 names.push(&it.name);
             }
@@ -123,7 +122,7 @@ impl Outcome {
         names.join(", ")
     }
 
-    /// Which of the two is better for whom.
+    /// Returns which of the two policies is better for which programs.
     fn verdict(&self, tried: u64, in_force: u64) -> String {
         let [better, worse] = [self.names(|it| it.from > 0.0), self.names(|it| it.to < 0.0)];
         let clauses = [(tried, better), (in_force, worse)];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether AVX cores pay on this machine, by trials of the policy in force against the same without
-//! AVX cores, which are repeated as long as the policy says so. Whatever is better is in force.
+//! Finds out whether AVX cores pay on this machine. The policy in force is tried against the same
+//! policy without AVX cores, again and again as long as the policy says so. The better one is in
+//! force.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -19,22 +20,22 @@ use crate::trials::Course;
 pub struct Standing {
     course: Course,
     began: Instant,
-    /// With AVX cores, as somebody wants it, and without.
+    /// The policy with AVX cores, as somebody wants it, and the same without.
     with: InForce,
     without: InForce,
     measured: Measured,
     last: Option<Last>,
-    /// What it needs is not to be had, because of this.
+    /// Why trials failed, if they did.
     failed: Option<String>,
 }
 
 /// The last trial that is over.
 struct Last {
-    /// When, as the course counts time.
+    /// When it was over, as the course counts time.
     at_ns: u64,
     pays: bool,
     more: Option<More>,
-    /// They are left alone, because they say that they get less done with AVX cores.
+    /// Programs that are left alone, because they say that they get less done with AVX cores.
     left_alone: Vec<String>,
 }
 
@@ -46,27 +47,27 @@ pub enum Known {
     NothingToTry,
     TriesFirst,
     Found(Found),
-    /// They failed, because of this.
+    /// Trials failed, because of this.
     Failed(String),
 }
 
 /// What came of the last trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// Whether there are AVX cores since.
+    /// Whether there have been AVX cores since then.
     pub pays: bool,
-    /// What all programs get done with AVX cores, by their geometric mean, if it is known.
+    /// How much more all programs get done with AVX cores, by their geometric mean, if it is known.
     pub more: Option<More>,
-    /// Programs for whose work they are not, because these say that they get less done.
+    /// Programs that get no AVX cores, because they say that they get less done with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_alone: Vec<String>,
-    /// How long ago that was, and when the next one is to begin.
+    /// How long ago the trial ended, and when the next one is to begin.
     pub ago_s: u64,
     pub next_in_s: u64,
 }
 
 impl Standing {
-    /// There are no AVX cores at first.
+    /// Begins without AVX cores.
     pub fn new(with: InForce, measured: Measured, now: Instant) -> Self {
         let generation = number_without(with.generation);
         Self {
@@ -80,7 +81,8 @@ impl Standing {
         }
     }
 
-    /// With AVX cores or without, as the last trial that is over has it.
+    /// Returns the policy with AVX cores or without, as the last trial that is over found it. There
+    /// are no AVX cores before the first trial is over, nor after trials failed.
     pub fn in_force(&self) -> InForce {
         let pays = self.last.as_ref().is_some_and(|last| last.pays);
         if pays && self.failed.is_none() { self.with } else { self.without }
@@ -90,12 +92,13 @@ impl Standing {
         self.with.generation == policy.generation
     }
 
-    /// It waits for AVX work, and there are no AVX cores.
+    /// Returns true if there are no AVX cores, and AVX work is waited for.
     pub fn rests(&self) -> bool {
         self.course.rests()
     }
 
-    /// Unless it rests: AVX work is looked for now and then.
+    /// Returns when something is to be done, unless trials rest or failed. While they rest, AVX
+    /// work is looked for now and then.
     pub fn due(&self) -> Option<Instant> {
         let due = after_ns(self.began, self.course.due_ns());
         (!self.rests() && self.failed.is_none()).then_some(due)
@@ -126,7 +129,7 @@ impl Standing {
         Last { at_ns, pays, more, left_alone: self.measured.left_alone.clone() }
     }
 
-    /// If trials fail, nothing is known of AVX cores, and there are none.
+    /// Goes on with trials. If they fail, nothing is known of AVX cores, and there are none.
     pub fn go_on(
         &mut self,
         now: Instant,
@@ -207,7 +210,8 @@ mod tests {
         Measured::new(vec![0], Outside::default())
     }
 
-    /// Of each policy that it put into force whether there are AVX cores.
+    /// Notes for each policy that is put into force whether there are AVX cores. Fails if there
+    /// are.
     fn obey(in_force: &mut Vec<bool>, order: &Order<'_>) -> Result<()> {
         let Order::PutIntoForce(it) = order else { return Ok(()) };
         let has_avx_cores = it.policy.avx_cores_for != 0;
@@ -236,7 +240,7 @@ mod tests {
         assert_eq!(it.due(), None);
     }
 
-    /// Also while it is tried again: what was found last is in force in effect.
+    /// This holds also while a trial runs again: what was found last counts as in force.
     #[test]
     fn what_a_trial_found_is_in_force_until_the_next_one_is_over() {
         let began = Instant::now();

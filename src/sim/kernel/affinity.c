@@ -2,7 +2,10 @@
 /* Which CPUs a task may use, and where it goes if it cannot be where it was. */
 #include "internal.h"
 
-/* Each callback disables the migration of who runs; for one of them the kernel's answer allows. */
+/*
+ * Each callback disables the migration of the task that runs. The kernel's answer allows for one
+ * callback, but not for another one within it.
+ */
 bool is_migration_disabled(const struct task_struct *p)
 {
 	return p->sim->pins_cpu || (sim_is_within_release && p->sim == sim_releasing);
@@ -31,7 +34,10 @@ static u32 first_online(const struct cpumask *mask)
 	return cpu;
 }
 
-/* Where it goes if it cannot be where it was: who may use no CPU that there is may use any. */
+/*
+ * Returns the CPU where the task goes if it cannot be where it was. A task that may use no CPU that
+ * is online may use any from now on.
+ */
 u32 sim_fallback_cpu(struct sim_task *task)
 {
 	u32 cpu = task->cpu;
@@ -45,7 +51,7 @@ u32 sim_fallback_cpu(struct sim_task *task)
 	return first_online(&task->allowed);
 }
 
-/* To a CPU that is there for it. */
+/* Moves the task to a CPU that is online and that it may use. */
 void sim_move_away(struct sim_task *task)
 {
 	u32 cpu;
@@ -54,7 +60,7 @@ void sim_move_away(struct sim_task *task)
 	cpu = sim_fallback_cpu(task);
 	task->cpu = cpu;
 	sim_enqueue(task, cpu, 0);
-	/* As for a task of any class. */
+	/* The CPU schedules as for a task of any class. */
 	if (!sim_cpus[cpu].curr)
 		sim_resched_cpu(cpu);
 }

@@ -19,7 +19,7 @@ bool sim_is_attached(void)
 	return is_attached;
 }
 
-/* Every variable of the scheduler as it was compiled. */
+/* Resets every variable of the scheduler to what it was when it was compiled. */
 static void reset_scheduler(void)
 {
 	static char *fresh;
@@ -47,7 +47,7 @@ void sim_set_up_scheduler(u32 nr_llcs, u32 cpus_per_core, u32 tier,
 	sim_timers_forget();
 	sim_tell_scheduler(sim_nr_cpus, nr_llcs, cpus_per_core, tier, topology, clocks);
 	sim_set_policy(policy);
-	/* Who does not idle will be found out. */
+	/* CPUs that do not idle are found out later. */
 	for (u32 cpu = 0; cpu < sim_nr_cpus; cpu++)
 		sim_set_idle(cpu, sim_cpus[cpu].is_online);
 }
@@ -78,7 +78,7 @@ void sim_detach(void)
 	}
 }
 
-/* Those that run go on. */
+/* Tasks that run go on. */
 static void take_over_all_tasks(void)
 {
 	struct sim_task *task;
@@ -89,7 +89,7 @@ static void take_over_all_tasks(void)
 		sim_fair_forget(task);
 		if (task->state == SIM_RUNS)
 			sim_account(task->cpu);
-		/* As another scheduler may have left it. */
+		/* Another scheduler may have left such a value. */
 		task->t.scx.dsq_vtime = 7 * task->t.pid;
 		if (!task->is_realtime)
 			sim_tell_enable(task);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What has to hold between any two events, of the model and of what the scheduler keeps in
- * its books. A part of scheduler.c, after the same source.
+ * Checks of what has to hold between any two events, in the model and in the scheduler's books.
+ * This is a part of scheduler.c, and follows the scheduler's source there.
  */
 #ifndef SIM_AUDIT_H
 #define SIM_AUDIT_H
 
-/* For how long a task may wait beside an idle CPU that is to take it: ticks see to it. */
+/* For how long a task may wait beside an idle CPU that is to take it. Ticks end such a wait. */
 #define UNNOTICED_NS (50 * 1000 * 1000ULL)
 
-/* As it was at the last audit, or begins to be with the scheduler. */
+/* The state at the last audit, or at the beginning of the scheduler. */
 static struct {
 	u64 clocks[NR_QUEUE_KINDS * SIM_CPUS_MAX];
 	bool compensated;
@@ -17,7 +17,10 @@ static struct {
 	u64 policy_since;
 } audited;
 
-/* Who waits in a queue, by the tags of tasks, and of a cache's what waits and runs by its clock. */
+/*
+ * Tasks that wait in each queue, by their tags; and for the queue of a cache, what waits and runs
+ * by its clock.
+ */
 static struct {
 	u64 nr;
 	u64 weight;
@@ -25,7 +28,9 @@ static struct {
 	u64 nr_running;
 } counted[NR_QUEUE_KINDS * SIM_CPUS_MAX];
 
-/* How far what is kept of the task that runs may be from how long it ran: it came from elsewhere.
+/*
+ * How far the run time that the scheduler keeps of a running task may be off, because the task
+ * came from elsewhere.
  */
 #define UNTIMED_NS (1000 * 1000ULL)
 
@@ -55,7 +60,7 @@ static void audit_class(struct sim_task *it, const struct task_ctx *tctx)
 		sim_fail("task %d: generation %llu is not that of the policy", it->t.pid,
 			 tctx->generation);
 	it->audited = changes;
-	/* If it begins another program nobody has to be told at once. */
+	/* The scheduler need not be told at once that a task begins another program. */
 	if (tctx->program == it->t.self_exec_id && tctx->hidden != it->wants_hidden)
 		sim_fail("task %d: what is hidden is not what was asked for", it->t.pid);
 	if (it->is_hidden && (tctx->habit.class == CLASS_AVX || !process || !process->convicted))
@@ -78,7 +83,7 @@ static void audit_wait(const struct sim_task *it, const struct task_ctx *tctx)
 		sim_fail("task %d is due too late", it->t.pid);
 }
 
-/* What is kept of the task that runs is of that one. */
+/* The run time that the scheduler keeps of the running task has to be that task's. */
 static void audit_time(const struct sim_task *it)
 {
 	const struct cpu_ctx *cctx = lookup_cpu(it->cpu);
@@ -93,8 +98,9 @@ static void audit_time(const struct sim_task *it)
 }
 
 /*
- * For AVX work an idle CPU is not that is no AVX core, until it has been due for long. It is due
- * anew whenever it is queued anew, but weights never keep anybody waiting for longer than they may.
+ * Returns true if the AVX task @it may have to wait beside an idle CPU that is no AVX core. Such a
+ * CPU does not take AVX work until that has been due for long. A task is due anew whenever it is
+ * queued anew, but weights never keep a task waiting for longer than AVX_WAIT_MAX_NS.
  */
 static bool may_have_to_wait(const struct sim_task *it, const struct avx_policy *policy)
 {
@@ -109,7 +115,7 @@ static bool may_have_to_wait(const struct sim_task *it, const struct avx_policy 
 
 /*
  * A task that any CPU may take does not wait where one idles, however often it is queued anew, and
- * an AVX task does not for much longer than it has to.
+ * an AVX task does not wait there for much longer than it has to.
  */
 static void audit_idle(const struct sim_task *it, const struct avx_policy *policy)
 {
@@ -146,7 +152,7 @@ static void audit_tasks(const struct avx_policy *policy)
 	}
 }
 
-/* Who wants an idle CPU has to find it. */
+/* A CPU that idles has to be among the idle CPUs, because tasks look for one there. */
 static void audit_cpus(void)
 {
 	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
@@ -158,7 +164,7 @@ static void audit_cpus(void)
 	}
 }
 
-/* Whether a task of ours runs on a CPU is known to the clock, but while the CPU chooses. */
+/* The clock knows whether a task of the scheduler runs on a CPU, except while the CPU chooses. */
 static void audit_runners(void)
 {
 	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
@@ -205,7 +211,10 @@ static void audit_queues(void)
 			 shared_in_use.nr, avx_in_use.nr, in_use[QUEUE_SHARED], in_use[QUEUE_AVX]);
 }
 
-/* As many as the policy wants, if it says how many; otherwise see limits.h. */
+/*
+ * Returns true if there are as many AVX cores as the policy says. If it does not say how many,
+ * limits.h checks their number.
+ */
 static bool is_as_large_as_said(const struct avx_policy *policy, u32 nr_usable)
 {
 	u32 listed = 0;

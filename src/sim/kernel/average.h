@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How large something was lately, on average: what is longer ago counts for less, with the
+ * How large something was lately, on average. What is longer ago counts for less, with the
  * half-life of Linux's PELT, which is 32 times 1,024 us.
  */
 #ifndef SIM_AVERAGE_H
@@ -12,14 +12,14 @@
 #define AVERAGE_BITS 20
 
 struct sim_average {
-	u64 value; /* in 1 / 2^AVERAGE_BITS, as it was then */
+	u64 value; /* in 1 / 2^AVERAGE_BITS, as it was at @at */
 	u64 at;
 	u64 level; /* what it approaches since then */
 };
 
 /*
- * 1/2 to the power of @ns / half-life, in 1/2^31, for less than a half-life: a cubic polynomial
- * that has the right value and slope at both ends.
+ * Returns 1/2 to the power of @ns / half-life, in 1/2^31, for less than a half-life. This is a
+ * cubic polynomial that has the right value and slope at both ends.
  */
 static inline u64 half_to_the(u64 ns)
 {
@@ -56,7 +56,7 @@ static inline void set_level(struct sim_average *it, u64 now, u64 level)
 	it->level = level;
 }
 
-/* Rounded down. */
+/* Returns the average, rounded down. */
 static inline u64 whole_average(const struct sim_average *it, u64 now)
 {
 	return average_at(it, now) >> AVERAGE_BITS;

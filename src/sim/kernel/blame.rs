@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the machine was at when something went wrong, and whether somebody waits for too long.
+//! What the machine was at when something went wrong, and whether a task waits for too long.
 
 use anyhow::{Result, anyhow, bail, ensure};
 
@@ -10,7 +10,7 @@ use super::failure::{Failure, time};
 use crate::sim::machine::hardware::Hardware;
 
 impl<H: Hardware> Engine<H> {
-    /// What is done from outside; what went wrong before that is told with what it was.
+    /// Notes what is done from outside. What went wrong before keeps the occasion that it had.
     pub(super) fn is_at(&mut self, occasion: Occasion) {
         if self.kernel.failure().is_none() {
             self.occasion = occasion;
@@ -24,14 +24,14 @@ impl<H: Hardware> Engine<H> {
         Ok(())
     }
 
-    /// Something that is no rule of the kernel's.
+    /// Returns the error for something that is no rule of the kernel's.
     pub(super) fn failed(&self, what: &str) -> anyhow::Error {
         let occasion = Some(self.name_of(self.occasion));
         let what = what.to_owned();
         anyhow!("{}", Failure { at: self.now, occasion, callback: None, task: None, what })
     }
 
-    /// Whether nobody waits for longer.
+    /// Fails if any task waits for longer than that.
     pub fn waits_at_most(&self, ns: u64) -> Result<()> {
         let Some((it, since)) = self.waits_longest() else { return Ok(()) };
         ensure!(
@@ -44,8 +44,9 @@ impl<H: Hardware> Engine<H> {
         Ok(())
     }
 
-    /// It looks again when the one that waits for the longest would have waited for too long, and
-    /// nobody can have before. Without a scheduler nobody waits for it.
+    /// Fails if a task waits for too long. It looks again when the task that waits for the longest
+    /// would have waited for too long, because no other one can have before. Without a scheduler
+    /// no task waits for one.
     pub(super) fn watch_waits(&mut self) -> Result<()> {
         let mut since = self.now;
         if self.kernel.is_attached() {
@@ -56,11 +57,11 @@ impl<H: Hardware> Engine<H> {
         Ok(())
     }
 
-    /// Who waits for the longest, and since when.
+    /// Returns the thread that waits for the longest, and since when.
     fn waits_longest(&self) -> Option<(&Thread, u64)> {
         let threads = self.threads.iter();
         let waiting = threads.filter_map(|(task, it)| Some((it, self.kernel.waits_since(*task)?)));
-        // Where tasks are in memory is chance.
+        // Numbers decide between equals, because it is chance where tasks are in memory.
         waiting.min_by_key(|(it, since)| (*since, it.number))
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Callbacks: which one is under way, which there were from when somebody wants to know, and
- * what programs of BPF hold.
+ * Callbacks: which one is under way, which there were since they are noted, and what BPF
+ * programs hold.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ static bool notes_calls;
 
 static struct sim_call present_call;
 
-/* Locks and references, of which none may outlive the program that took it. */
+/* Locks and references. None of them may outlive the program that took it. */
 static u32 nr_held;
 static const char *holder;
 
@@ -30,7 +30,7 @@ static void note(enum sim_callback callback, struct sim_task *task)
 	noted_calls[nr_noted_calls++] = (struct sim_call){ .task = task, .callback = callback };
 }
 
-/* Which one this one interrupts. */
+/* Returns the call that this one interrupts. */
 struct sim_call sim_begin_call(enum sim_callback callback, struct sim_task *task)
 {
 	struct sim_call before = present_call;
@@ -55,7 +55,7 @@ bool sim_is_within(enum sim_callback callback)
 	return present_call.callback == callback;
 }
 
-/* Whether the scheduler is asked where @task is to wait. */
+/* Returns true if the scheduler is asked where @task is to wait. */
 bool sim_is_placing(const struct sim_task *task)
 {
 	return present_call.task == task &&
@@ -76,7 +76,7 @@ void sim_let_loose(const char *function)
 		sim_fail("%s() lets go of what it does not hold", function);
 }
 
-/* Between any two events. */
+/* This is called between any two events. */
 void sim_check_held(void)
 {
 	if (nr_held)
@@ -94,7 +94,7 @@ u32 sim_noted_calls(const struct sim_call **calls)
 	return nr_noted_calls;
 }
 
-/* Those of the next scheduler are not noted. */
+/* The calls of the next scheduler are not noted. */
 void sim_calls_forget(void)
 {
 	notes_calls = false;

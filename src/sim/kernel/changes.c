@@ -5,7 +5,7 @@
  */
 #include "internal.h"
 
-/* Who changes a task is on another CPU, if there is one. */
+/* The task that changes @task is on another CPU, if there is one. */
 static void from_elsewhere(const struct sim_task *task)
 {
 	u32 cpu = task->cpu;
@@ -16,7 +16,7 @@ static void from_elsewhere(const struct sim_task *task)
 	sim_this_cpu = cpu;
 }
 
-/* The task asks for a change itself, or somebody else does. */
+/* A task asks for a change itself, or another task does. */
 static void as_who_asks(const struct sim_task *task, bool asks_itself)
 {
 	if (asks_itself)
@@ -25,7 +25,10 @@ static void as_who_asks(const struct sim_task *task, bool asks_itself)
 		from_elsewhere(task);
 }
 
-/* Whoever runs is told of as if it began, and by the CPU of who changed it. */
+/*
+ * The scheduler is told of a running task that was changed as if it began to run, on the CPU of the
+ * task that changed it.
+ */
 static void tell_changed(struct sim_task *task, bool asks_itself)
 {
 	as_who_asks(task, asks_itself);
@@ -37,7 +40,7 @@ void sim_tell_changed(struct sim_task *task)
 	tell_changed(task, false);
 }
 
-/* Whoever waits is queued anew. */
+/* A task that waits is queued anew. */
 void sim_task_weigh(struct sim_task *task, u32 weight, bool asks_itself)
 {
 	bool waits = task->state == SIM_WAITS;
@@ -55,8 +58,8 @@ void sim_task_weigh(struct sim_task *task, u32 weight, bool asks_itself)
 }
 
 /*
- * The task is of a realtime class from now on, as it asks itself, or as who holds a lock may
- * be; or it no longer is. The kernel lets go of what was asked of it for the task, whose storage
+ * The task is of a realtime class from now on, or no longer. It may have asked for that itself, or
+ * it may hold a lock. The kernel lets go of what it was asked for the task, but the task's storage
  * stays.
  */
 void sim_task_be_realtime(struct sim_task *task, bool is_realtime, bool asks_itself)
@@ -102,7 +105,7 @@ void sim_give_cpu(u32 cpu)
 	sim_schedule(cpu);
 }
 
-/* The task may use these CPUs from now on; nothing happens if it may already. */
+/* The task may use these CPUs from now on. Nothing happens if its mask is the same already. */
 void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself)
 {
 	enum sim_state state = task->state;
@@ -112,7 +115,7 @@ void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself)
 	if (!memcmp(words, task->allowed.bits, sizeof(task->allowed.bits)))
 		return;
 	task->freed_at = scx_bpf_now();
-	/* The kernel waits for the end of what keeps it here, */
+	/* The kernel waits for the end of what keeps the task here. */
 	task->pins_cpu = false;
 	if (state == SIM_WAITS)
 		sim_unlink_task(task);
@@ -133,7 +136,7 @@ void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself)
 	tell_changed(task, asks_itself);
 	if (may_stay)
 		return;
-	/* A kernel thread moves it, for which it has to make room. */
+	/* A kernel thread moves the task, which has to make room for that thread. */
 	task->is_leaving = true;
 	sim_preempt(cpu);
 	task->is_leaving = false;
@@ -162,7 +165,7 @@ void sim_set_online(u32 cpu, bool is_online)
 	if (sim_cpus[cpu].is_online == is_online)
 		return;
 	sim_cpus[cpu].is_online = is_online;
-	/* ... and so does a CPU that goes. */
+	/* A CPU that goes waits for the end of what keeps tasks there. */
 	for (task = sim_newest_task(); task; task = task->older) {
 		if (!task->pins_cpu || task->cpu != cpu)
 			continue;
@@ -173,7 +176,7 @@ void sim_set_online(u32 cpu, bool is_online)
 		sim_preempt(cpu);
 		sim_cpus[cpu].is_taken = false;
 	}
-	/* It idles either way, and is not told of before the scheduler begins anew. */
+	/* The CPU idles either way. The scheduler is not told of it before it begins anew. */
 	sim_set_idle(cpu, true);
 	sim_cpus[cpu].idle_since = scx_bpf_now();
 	sim_this_cpu = cpu;

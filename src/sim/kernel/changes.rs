@@ -10,19 +10,20 @@ use super::event::{Event, Occasion};
 use super::{MASK_WORDS, Task};
 use crate::sim::machine::hardware::Hardware;
 
-/// Until the kernel has got rid of a scheduler, and until the agent has loaded it again.
+/// How long it takes until the kernel has ejected a scheduler, and until the agent has loaded it
+/// again.
 const EJECT_NS: u64 = 500_000;
 const LOAD_NS: u64 = 20_000_000;
 
-// Trials and tests alone do these.
+// Only trials and tests do these.
 #[cfg_attr(not(test), allow(dead_code))]
 impl<H: Hardware> Engine<H> {
-    /// As `nice` does, at once.
+    /// Changes the weight of the task at once, as `nice` does.
     pub fn weigh(&mut self, task: Task, weight: u32) {
         self.change_task(task, "gets a weight", |engine| engine.kernel.weigh(task, weight, false));
     }
 
-    /// It has realtime priority for a moment, if it runs.
+    /// The task has realtime priority for a moment, if it runs.
     pub fn boost(&mut self, task: Task) {
         self.change_task(task, "is boosted", |engine| {
             engine.kernel.be_realtime(task, true, false);
@@ -30,7 +31,7 @@ impl<H: Hardware> Engine<H> {
         });
     }
 
-    /// It has realtime priority from now on, if it runs; or no longer, if it does not wait.
+    /// The task has realtime priority from now on, if it runs; or no longer, if it does not wait.
     #[cfg(test)]
     pub fn be_realtime(&mut self, task: Task, is_realtime: bool) {
         self.change_task(task, "changes its class", |engine| {
@@ -38,7 +39,7 @@ impl<H: Hardware> Engine<H> {
         });
     }
 
-    /// The same, but it asks for that itself.
+    /// The task has realtime priority from now on, because it asks for that itself.
     #[cfg(test)]
     pub fn ask_for_realtime(&mut self, task: Task) {
         self.change_task(task, "changes its class", |engine| {
@@ -51,7 +52,7 @@ impl<H: Hardware> Engine<H> {
         self.change_task(task, "gets a mask", |engine| engine.kernel.allow(task, cpus, false));
     }
 
-    /// What it runs on may run something else afterwards.
+    /// Changes a task. The CPU where it is may run something else afterwards.
     pub(super) fn change_task(
         &mut self,
         task: Task,
@@ -76,7 +77,7 @@ impl<H: Hardware> Engine<H> {
         self.send(channel, None);
     }
 
-    /// A realtime task runs there for so long.
+    /// A realtime task runs on the CPU for `ns` nanoseconds.
     pub fn take_cpu(&mut self, cpu: u32, ns: u64) {
         self.is_at(Occasion::OfCpu(cpu, "is taken by a realtime task"));
         self.change_cpu(cpu, |engine| engine.kernel.take_cpu(cpu));
@@ -87,7 +88,7 @@ impl<H: Hardware> Engine<H> {
         self.change_cpu(cpu, |engine| engine.kernel.give_cpu(cpu));
     }
 
-    /// A CPU goes or comes; the first one stays.
+    /// A CPU goes or comes. The first one stays.
     pub fn set_online(&mut self, cpu: u32, is_online: bool) {
         if cpu == 0 || self.kernel.is_online(cpu) == is_online {
             return;

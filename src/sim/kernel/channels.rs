@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What tasks send to each other, or are sent from outside: requests, pieces of work, bytes in a
-//! pipe. Who waits first is served first, and so is what was sent first.
+//! pipe. The task that waits first is served first, and what was sent first is taken first.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ pub struct Channel(usize);
 #[derive(Default)]
 pub struct Channels(Vec<Queue>);
 
-/// Either is empty.
+/// At least one of the two is empty.
 #[derive(Default)]
 struct Queue {
-    /// When it was.
+    /// When each of them was sent.
     sent: VecDeque<u64>,
     waiting: VecDeque<Task>,
 }
@@ -26,7 +26,7 @@ impl Channels {
         Channel(self.0.len() - 1)
     }
 
-    /// The task that has it now, if one waited.
+    /// Returns the task that has it now, if one waited.
     pub fn send(&mut self, channel: Channel, now: u64) -> Option<Task> {
         let queue = self.0.get_mut(channel.0)?;
         let task = queue.waiting.pop_front();
@@ -36,7 +36,7 @@ impl Channels {
         task
     }
 
-    /// When that was sent which the task has now; or it waits.
+    /// Returns when that was sent which the task has now. If there is nothing, the task waits.
     pub fn take(&mut self, channel: Channel, task: Task) -> Option<u64> {
         let queue = self.0.get_mut(channel.0)?;
         let sent = queue.sent.pop_front();

@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What Linux 6.12 decides about tasks of its fair class by EEVDF (earliest eligible virtual
- * deadline first): numbers in, a verdict out. I. Stoica and H. Abdel-Wahab, "Earliest Eligible
- * Virtual Deadline First", 1995, with what kernel/sched/fair.c made of it.
+ * deadline first). These functions take numbers, and return a verdict. The method is described in
+ * I. Stoica and H. Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995; it is used here
+ * as kernel/sched/fair.c has it.
  *
- * A task is owed service if its virtual time is behind the average of the run queue: it has lag,
- * and is eligible. Of those the one with the earliest deadline runs.
+ * A task is owed service if its virtual time is behind the average of the run queue. Such a task
+ * has lag, and is eligible. Of the eligible tasks, the one with the earliest deadline runs.
  */
 #ifndef SIM_EEVDF_H
 #define SIM_EEVDF_H
 
 #include "shim/scx/common.bpf.h"
 
-/* The weight of a task with nice 0, and what sched_ext makes of it. */
+/* The weight of a task with nice 0, and the same weight as sched_ext scales it. */
 #define EEVDF_WEIGHT 1024ULL
 #define EEVDF_SCX_WEIGHT 100
 
-/* With one CPU. Linux 6.12 began with 750 us, and later ones of its line have this. */
+/* The slice on one CPU. Linux 6.12 began with 750 us, and later releases of 6.12 have this. */
 #define EEVDF_SLICE_NS (700 * 1000ULL)
 
 struct eevdf_entity {
 	u64 vruntime;
 	u64 deadline;
 	u64 weight;
-	s64 lag;	     /* as it left the run queue, in virtual time */
+	s64 lag;	     /* when it left the run queue, in virtual time */
 	u64 protected_up_to; /* The deadline with which it was picked. */
 	bool is_on_queue;    /* It runs, waits, or its dequeue is delayed. */
-	bool is_delayed; /* It sleeps, and stays until it has paid for what it had too much of. */
+	bool is_delayed;     /* It sleeps, and stays until it has paid for what it ran too much. */
 	bool has_relative_deadline;
 };
 
-/* The tasks of a run queue: their weighted virtual time from @base on. */
+/* Sums over the tasks of a run queue: their weighted virtual time from @base on, and weight. */
 struct eevdf_sum {
 	u64 base;
 	s64 weighted;
@@ -42,7 +43,7 @@ static inline u64 eevdf_weight_of(u32 scx_weight)
 	return (scx_weight * EEVDF_WEIGHT + EEVDF_SCX_WEIGHT / 2) / EEVDF_SCX_WEIGHT;
 }
 
-/* More CPUs are more to wait for, up to eight. */
+/* Returns the slice, which grows with the number of CPUs up to eight. */
 static inline u64 eevdf_slice_with(u32 nr_cpus)
 {
 	u32 factor = 1;
@@ -63,7 +64,7 @@ static inline void eevdf_add(struct eevdf_sum *sum, const struct eevdf_entity *i
 	sum->weight += it->weight;
 }
 
-/* Rounded down, so that a task with just this virtual time is eligible. */
+/* Returns the average, rounded down so that a task with just this virtual time is eligible. */
 static inline u64 eevdf_average(const struct eevdf_sum *sum)
 {
 	s64 weighted = sum->weighted;
@@ -91,7 +92,10 @@ static inline bool eevdf_is_protected(const struct eevdf_entity *it)
 	return it->protected_up_to == it->deadline;
 }
 
-/* No more than two slices, by which others that come and go can move the average. */
+/*
+ * Returns the lag of @it, but no more than two slices: by so much other tasks that come and go can
+ * move the average.
+ */
 static inline s64 eevdf_lag(const struct eevdf_entity *it, u64 average, u64 slice)
 {
 	s64 lag = average - it->vruntime, limit = eevdf_virtual(2 * slice, it);
@@ -99,7 +103,7 @@ static inline s64 eevdf_lag(const struct eevdf_entity *it, u64 average, u64 slic
 	return lag > limit ? limit : lag < -limit ? -limit : lag;
 }
 
-/* Whether it has had its slice, and gets another one. */
+/* Charges @it for @ran_ns. Returns true if it has had its slice, and gets another one. */
 static inline bool eevdf_charge(struct eevdf_entity *it, u64 ran_ns, u64 slice)
 {
 	it->vruntime += eevdf_virtual(ran_ns, it);
@@ -110,8 +114,8 @@ static inline bool eevdf_charge(struct eevdf_entity *it, u64 ran_ns, u64 slice)
 }
 
 /*
- * It joins others with the lag that it left with. With it the average moves towards it, so that it
- * would have less: hence it is placed farther away.
+ * @it joins others with the lag that it left with. The average moves towards it when it joins, so
+ * that it would have less lag. For this reason it is placed farther away.
  */
 static inline void eevdf_place(struct eevdf_entity *it, const struct eevdf_sum *others, u64 slice,
 			       bool is_new)
@@ -128,7 +132,7 @@ static inline void eevdf_place(struct eevdf_entity *it, const struct eevdf_sum *
 	it->has_relative_deadline = false;
 }
 
-/* It goes to sleep, or elsewhere: then what is left of its slice goes with it. */
+/* @it goes to sleep, or elsewhere. If it goes elsewhere, the rest of its slice goes with it. */
 static inline void eevdf_leave(struct eevdf_entity *it, u64 average, u64 slice, bool sleeps)
 {
 	it->lag = eevdf_lag(it, average, slice);
@@ -137,7 +141,7 @@ static inline void eevdf_leave(struct eevdf_entity *it, u64 average, u64 slice, 
 		it->deadline -= it->vruntime;
 }
 
-/* It is owed as much as before, and so is what is left of its slice. */
+/* Changes the weight of @it: it is owed as much as before, and as much is left of its slice. */
 static inline void eevdf_reweigh(struct eevdf_entity *it, u64 average, u64 slice, u64 weight)
 {
 	s64 old = it->weight, new = weight, left = it->deadline - average;

@@ -19,16 +19,16 @@ use crate::sim::machine::caches::{self, Caches, Footprint, Timing};
 use crate::sim::machine::hardware::Hardware;
 use crate::sim::machine::model::Kind;
 
-/// What the kernel itself takes, in nanoseconds.
+/// How long the kernel itself takes for things, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
     pub tick_every: u64,
     pub switch: f64,
     pub fault: f64,
     pub syscall: f64,
-    /// Until another CPU hears that it is to schedule.
+    /// The time until another CPU hears that it is to schedule.
     pub kick: u64,
-    /// Beyond these: what is missing in caches.
+    /// Beyond these times: those that tasks wait for what is missing in caches.
     pub caches: Timing,
 }
 
@@ -49,24 +49,24 @@ pub(super) const WATCHDOG_NS: u64 = 30_000_000_000;
 pub(super) const ALMOST_NOTHING: f64 = 1e-3;
 
 pub(super) struct Thread {
-    /// In the order in which they began.
+    /// Threads are numbered in the order in which they began.
     pub(super) number: u64,
     pub(super) program: Box<dyn Program>,
     pub(super) step: Option<Step>,
-    /// Of the step, and of what the kernel does before it goes on.
+    /// What is left of the step, and of what the kernel does before the step goes on.
     pub(super) work_left: f64,
     pub(super) kernel_left: f64,
-    /// Time that it waits for its caches before, and those of which core these are.
+    /// For how long it waits for its caches before that, and the core whose caches these are.
     stall_left: f64,
     fetches_to: usize,
     pub(super) home: Home,
-    /// By kind.
+    /// What it has done, by kind.
     pub(super) done: Work,
     clocked: Clocked,
 }
 
 impl Thread {
-    /// What it does by itself, while the kernel does nothing for it.
+    /// Returns the work that the thread itself does, if the kernel does nothing for it now.
     fn executes(&self) -> Option<Kind> {
         match self.step {
             Some(Step::Work(kind, _)) if self.kernel_left <= 0.0 => Some(kind),
@@ -79,25 +79,26 @@ impl Thread {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clocked {
     pub ran: f64,
-    /// Of that, to lower clocks, throttling and halts; and what the scheduler takes for it.
+    /// The part of that which is lost to lower clocks, throttling and halts, and the part that the
+    /// scheduler takes for lost.
     pub lost: f64,
     pub waived: f64,
 }
 
-/// Nanoseconds of it by kind.
+/// Nanoseconds of work by kind.
 pub type Work = [f64; Kind::ALL.len()];
 
 #[derive(Clone, Copy, Default)]
 struct Cpu {
     plan: u64,
-    /// Up to when the work is brought up to date, and how fast it is done since.
+    /// Up to when the work is brought up to date, and how fast it has been done since then.
     at: u64,
     rate: f64,
     loses: f64,
     running: Option<Task>,
-    /// The number of that thread.
+    /// The number of the thread that runs.
     thread: u64,
-    /// As the hardware was told.
+    /// The hardware was told that the thread waits for its caches.
     waits: bool,
     done: Work,
 }
@@ -111,7 +112,7 @@ pub struct Engine<H> {
     nr_events: u64,
     cpus: Vec<Cpu>,
     pub(super) threads: BTreeMap<Task, Thread>,
-    /// That ever began.
+    /// How many threads ever began.
     nr_threads: u64,
     pub(super) channels: Channels,
     pub(super) caches: Caches<Task>,
@@ -119,7 +120,7 @@ pub struct Engine<H> {
     /// Moves between CPUs by tasks that are gone.
     pub(super) past_moves: u64,
     pub(super) wide_faults: u64,
-    /// For how long those ran, by program.
+    /// For how long tasks that are gone ran, by program.
     pub(super) past_ran: BTreeMap<u64, u64>,
     /// Work that programs gave to CPUs.
     pub(super) given: f64,
@@ -153,7 +154,7 @@ impl<H: Hardware> Engine<H> {
             occasion: Occasion::Outside,
         };
         for cpu in 0..nr_cpus {
-            // Not all at once, as on a machine.
+            // As on a machine, CPUs do not tick all at once.
             let phase = costs.tick_every * u64::from(cpu) / u64::from(nr_cpus);
             engine.at(BEGIN_NS + costs.tick_every + phase, Event::Tick(cpu));
         }
@@ -173,18 +174,18 @@ impl<H: Hardware> Engine<H> {
         self.now
     }
 
-    /// How many events there were.
+    /// Returns how many events were ever planned.
     pub fn nr_events(&self) -> u64 {
         self.nr_events
     }
 
-    /// A task that begins at once.
+    /// Makes a task that begins at once.
     pub fn spawn_in(&mut self, program: Box<dyn Program>, home: Home) -> Task {
         let cpu = home.process.map_or(0, |process| self.kernel.cpu_of(process));
         self.spawn_on(cpu, program, home)
     }
 
-    /// ... as a child of who runs there.
+    /// Makes a task that begins at once, as a child of what runs on the CPU.
     pub(super) fn spawn_on(&mut self, cpu: u32, program: Box<dyn Program>, home: Home) -> Task {
         let is_thread = home.process.is_some();
         let task = self.kernel.spawn(home.process, is_thread, home.weight, home.cgroup, cpu);
@@ -221,12 +222,12 @@ impl<H: Hardware> Engine<H> {
         }
     }
 
-    /// Work that was done on the CPU, up to when it was last looked at.
+    /// Returns the work that was done on the CPU, up to when that was last brought up to date.
     pub fn work_on(&self, cpu: u32) -> Work {
         self.cpus.get(cpu as usize).map_or(Work::default(), |it| it.done)
     }
 
-    /// Of the threads that never needed a licence.
+    /// Returns what licences did to each of the threads that never needed one.
     pub fn innocent(&self) -> impl Iterator<Item = Clocked> {
         let is_innocent =
             |it: &&Thread| Kind::ALL[2..].iter().all(|kind| it.done[*kind as usize] <= 0.0);
@@ -241,10 +242,10 @@ impl<H: Hardware> Engine<H> {
         self.events.push(Reverse((when, self.nr_events, event)));
     }
 
-    /// Goes on for so long.
+    /// Lets `ns` nanoseconds pass.
     pub fn run_for(&mut self, ns: u64) -> Result<()> {
         let end = self.now + ns;
-        // What was done since the last call.
+        // Something that was done since the last call may have gone wrong.
         self.check()?;
         while let Some(next) = self.next_time().filter(|next| *next <= end) {
             self.go_to(next);
@@ -294,7 +295,8 @@ impl<H: Hardware> Engine<H> {
         self.follow_rates();
     }
 
-    /// What was done at the old rates is done, and what is under way will be at another time.
+    /// Counts what was done at the old rates as done, and plans anew when what is under way will be
+    /// done.
     fn follow_rates(&mut self) {
         while let Some(cpu) = self.hardware.take_changed() {
             self.bring_up_to_date(cpu);
@@ -332,7 +334,7 @@ impl<H: Hardware> Engine<H> {
         Ok(())
     }
 
-    /// Whoever waits for it wakes up; an interrupt from outside comes where the task is.
+    /// The task that waits for it wakes up. An interrupt from outside comes where the task is.
     pub(super) fn send(&mut self, channel: Channel, waker: Option<u32>) {
         let Some(task) = self.channels.send(channel, self.now) else { return };
         if let Some(thread) = self.threads.get_mut(&task) {
@@ -342,7 +344,7 @@ impl<H: Hardware> Engine<H> {
         self.settle_resched(waker);
     }
 
-    /// CPUs that are to schedule do so: `here` at once, the others when they hear of it.
+    /// Lets the CPUs that are to schedule do so: `here` at once, the others when they hear of it.
     pub(super) fn settle_resched(&mut self, here: Option<u32>) {
         while let Some(cpu) = self.kernel.take_resched() {
             if here == Some(cpu) {
@@ -369,7 +371,7 @@ impl<H: Hardware> Engine<H> {
         self.switched(cpu);
     }
 
-    /// Whoever reads counters there finds what was counted up to now.
+    /// A program that reads counters on the CPU finds what was counted up to now.
     fn tell_counts(&mut self, cpu: u32) {
         if let Some(counts) = self.hardware.counts(cpu) {
             self.kernel.set_counts(cpu, counts);
@@ -391,13 +393,13 @@ impl<H: Hardware> Engine<H> {
         self.execute(cpu);
     }
 
-    /// What is missing here of what the present work uses.
+    /// Lets the task wait for what its present work uses and the caches here do not have.
     pub(super) fn fetch(&mut self, cpu: u32) {
         let Some(task) = self.cpus[cpu as usize].running else { return };
         let Some(thread) = self.threads.get_mut(&task) else { return };
         if thread.work_left > 0.0 {
             let (footprint, share) = (thread.home.footprint, thread.program.uses());
-            // What had still to come to another core does not delay it here.
+            // What had still to come to another core does not delay the task here.
             let core = self.caches.core_of(cpu);
             if thread.fetches_to != core {
                 (thread.fetches_to, thread.stall_left) = (core, 0.0);
@@ -423,7 +425,7 @@ impl<H: Hardware> Engine<H> {
         self.threads.get_mut(&task).map(|thread| (task, thread))
     }
 
-    /// The code that the CPU is found at; in the kernel, that of a system call.
+    /// Returns the code at which a tick finds the CPU. In the kernel this is scalar code.
     fn sample(&mut self, cpu: u32) -> &'static Code {
         self.dice = self.dice.wrapping_mul(6364136223846793005).wrapping_add(1);
         let nth = self.dice >> 40;
@@ -462,15 +464,15 @@ impl<H: Hardware> Engine<H> {
         }
     }
 
-    /// Says when what is under way will be done, if the rate stays what it is.
+    /// Plans when what is under way will be done, if the rate stays what it is.
     fn plan(&mut self, cpu: u32) {
         let it = &mut self.cpus[cpu as usize];
         it.plan += 1;
         let (now, plan, rate) = (self.now, it.plan, self.hardware.rate(cpu));
         let has_waited = self.has_waited(cpu);
         let Some((_, thread)) = self.running(cpu) else { return };
-        // What it waits for, the kernel's part and the step are one after the other. The hardware
-        // is told at once that a wait is over, even if somebody else's rate changes at that moment.
+        // What it waits for, the kernel's part and the step come one after the other. The hardware
+        // is told at once that a wait is over, even if another CPU's rate changes at that moment.
         let ns = match (thread.stall_left, thread.kernel_left) {
             _ if has_waited => 0.0,
             (stall, _) if stall > 0.0 => stall,
@@ -482,7 +484,7 @@ impl<H: Hardware> Engine<H> {
         }
     }
 
-    /// What the hardware still takes for a wait is none any more.
+    /// Returns true if the hardware still takes the CPU to wait, but the wait is over.
     pub(super) fn has_waited(&mut self, cpu: u32) -> bool {
         let waits = self.cpus[cpu as usize].waits;
         waits && self.running(cpu).is_some_and(|(_, thread)| thread.stall_left <= 0.0)
@@ -497,35 +499,36 @@ impl<H> Drop for Engine<H> {
     }
 }
 
-// Trials and tests alone ask for these.
+// Only trials and tests ask for these.
 #[cfg_attr(not(test), allow(dead_code))]
 impl<H: Hardware> Engine<H> {
     pub fn kernel_mut(&mut self) -> &mut Kernel {
         &mut self.kernel
     }
 
-    /// A process that begins at once.
+    /// Makes a process that begins at once.
     pub fn spawn(&mut self, program: Box<dyn Program>, weight: u32) -> Task {
         let footprint = Footprint::default();
         self.spawn_in(program, Home { process: None, weight, cgroup: 1, footprint })
     }
 
-    /// What was sent and nobody has taken yet.
+    /// Returns how much was sent that no task has taken yet.
     pub fn nr_sent(&self) -> usize {
         self.channels.nr_sent()
     }
 
-    /// That did not exit.
+    /// Returns how many threads did not exit.
     pub fn nr_threads(&self) -> usize {
         self.threads.len()
     }
 
-    /// Work that the thread has done, by kind.
+    /// Returns the work of this kind that the thread has done.
     pub fn work_done(&self, task: Task, kind: Kind) -> f64 {
         self.threads.get(&task).map_or(0.0, |it| it.done[kind as usize])
     }
 
-    /// What programs gave to CPUs, and what became of it: it is done, or left to do.
+    /// Returns the work that programs gave to CPUs, and how much of it was found again: it is done,
+    /// or left to do.
     pub fn given_and_found(&self) -> (f64, f64) {
         let done: f64 = self.cpus.iter().flat_map(|cpu| cpu.done).sum();
         let left: f64 = self.threads.values().map(|it| it.work_left).sum();

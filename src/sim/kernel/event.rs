@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What happens on a machine, and at what.
+//! What happens on a machine, and what it is at then.
 
 use super::Task;
 use super::channels::Channel;
@@ -14,22 +14,22 @@ pub(super) enum Event {
     Schedule(u32),
     Tick(u32),
     Wake(Task),
-    /// By a thread on this CPU.
+    /// A thread on this CPU sends something.
     Send(Channel, u32),
     Arrive {
         source: usize,
         channel: Channel,
     },
-    /// A realtime task is done there.
+    /// The realtime task on this CPU is done.
     Give(u32),
-    /// The scheduler goes, and is loaded again.
+    /// The scheduler goes, and is loaded again later.
     Eject,
     Load,
     Watchdog,
 }
 
-/// What the machine is at. Threads are named by their numbers, for they may be gone when that is
-/// asked for.
+/// What the machine is at. Threads are named by their numbers, because they may be gone when that
+/// is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Occasion {
     Outside,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a run fails of: what went wrong, when, and what the machine was at.
+//! Why a run fails: what went wrong, when, and what the machine was at.
 
 use std::fmt::{self, Display, Formatter};
 
-/// When a simulation begins: time 0 means "never" to the scheduler.
+/// When a simulation begins. It is not 0, because time 0 means "never" to the scheduler.
 pub const BEGIN_NS: u64 = 1_000_000_000;
 
 #[derive(Debug, PartialEq)]
 pub struct Failure {
     pub at: u64,
     pub occasion: Option<String>,
-    /// Of the scheduler, which was under way, and of which task.
+    /// The callback of the scheduler that was under way, and the task that it was for.
     pub callback: Option<&'static str>,
     pub task: Option<i32>,
     pub what: String,
@@ -32,7 +32,7 @@ impl Display for Failure {
     }
 }
 
-/// Since the machine began, to the nanosecond.
+/// Returns the time since the machine began, to the nanosecond.
 pub(super) fn time(ns: u64) -> String {
     let ns = ns.saturating_sub(BEGIN_NS);
     format!("{}.{:06} ms", ns / 1_000_000, ns % 1_000_000)

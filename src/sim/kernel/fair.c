@@ -2,7 +2,8 @@
 /*
  * The kernel's own class, which all tasks are in where there is no scheduler: the run queue of each
  * CPU, after kernel/sched/fair.c of Linux 6.12 with its features as they are by default. eevdf.h
- * has the decisions. What runs on a CPU is part of its run queue, and is not linked there.
+ * has the decisions. The task that runs on a CPU is part of the CPU's run queue, but is not linked
+ * there.
  *
  * Queues are walked from end to end where the kernel has a tree. All tasks compete as if they were
  * in one cgroup, ask for slices of the same length, and are of the policy SCHED_NORMAL.
@@ -19,7 +20,7 @@ static bool is_linked(const struct sim_task *task)
 	return task->dsq && task->dsq == &sim_cpus[task->cpu].fair.queue;
 }
 
-/* What runs on @cpu, if it is part of the run queue. */
+/* Returns the task that runs on @cpu if it is part of the run queue, or NULL. */
 static struct sim_task *running_on(u32 cpu)
 {
 	struct sim_task *curr = sim_cpus[cpu].curr;
@@ -67,7 +68,7 @@ static u64 average_of(u32 cpu)
 	return sim_cpus[cpu].fair.average = eevdf_average(&sum);
 }
 
-/* The task that is to run next, which may be what runs. */
+/* Returns the task that is to run next. This may be the one that runs. */
 static struct sim_task *pick(u32 cpu)
 {
 	struct sim_task *curr = running_on(cpu), *best = NULL;
@@ -90,7 +91,7 @@ static struct sim_task *pick(u32 cpu)
 	return best;
 }
 
-/* What runs on @cpu has run for so long. */
+/* Charges the task that runs on @cpu for @ran_ns. */
 void sim_fair_charge(u32 cpu, u64 ran_ns)
 {
 	struct sim_task *curr = running_on(cpu);
@@ -109,14 +110,14 @@ void sim_fair_charge(u32 cpu, u64 ran_ns)
 		sim_cpus[cpu].fair.is_due = true;
 }
 
-/* If what runs on @cpu has run for long enough. */
+/* Lets @cpu schedule if what runs there has run for long enough. */
 static void resched_if_due(u32 cpu)
 {
 	if (sim_cpus[cpu].fair.is_due)
 		sim_resched_cpu(cpu);
 }
 
-/* @task has come to @cpu, or has woken up there. */
+/* Lets @cpu schedule if @task, which has come there or woken up there, is to run next. */
 void sim_fair_preempt(struct sim_task *task, u32 cpu)
 {
 	struct sim_cpu *it = &sim_cpus[cpu];
@@ -134,7 +135,7 @@ static void be_delayed(struct sim_task *task, bool is_delayed)
 	task->fair.is_delayed = is_delayed;
 }
 
-/* @task waits on @cpu, with the lag that it has. */
+/* Lets @task wait on @cpu, with the lag that it has. */
 static void attach(struct sim_task *task, u32 cpu)
 {
 	struct sim_fair_queue *fair = &sim_cpus[cpu].fair;
@@ -164,27 +165,29 @@ static void leave(struct sim_task *task, bool sleeps)
 	sim_load_ends(task);
 }
 
-/* Before a task that waits, or whose dequeue is delayed, is taken out of its queue. */
+/* This is called before a task that waits, or whose dequeue is delayed, leaves its queue. */
 void sim_fair_unlinks(struct sim_task *task)
 {
 	if (!is_linked(task))
 		return;
 	sim_account(task->cpu);
 	leave(task, task->fair.is_delayed);
-	/* Sleep is no reason to be owed anything (DELAY_ZERO). */
+	/* A task is not owed anything because it slept (DELAY_ZERO). */
 	if (task->fair.is_delayed && task->fair.lag > 0)
 		task->fair.lag = 0;
 	be_delayed(task, false);
 }
 
-/* From @task's CPU, where it waits. */
+/* Moves @task from its CPU, where it waits, to @cpu. */
 void sim_fair_move(struct sim_task *task, u32 cpu)
 {
 	sim_unlink_task(task);
 	attach(task, cpu);
 }
 
-/* What runs goes to sleep: at once if it is owed something, and otherwise when it no longer owes.
+/*
+ * The task that runs on @cpu goes to sleep. It leaves the run queue at once if it is owed
+ * something, and otherwise when it no longer owes anything.
  */
 void sim_fair_block(u32 cpu)
 {
@@ -205,7 +208,10 @@ void sim_fair_block(u32 cpu)
 	be_delayed(task, true);
 }
 
-/* The next task that is awake: one whose dequeue was delayed is dequeued as it is picked. */
+/*
+ * Returns the next task that is awake. A task whose dequeue was delayed is dequeued when it is
+ * picked.
+ */
 static struct sim_task *pick_awake(u32 cpu)
 {
 	struct sim_task *next = pick(cpu);
@@ -217,7 +223,10 @@ static struct sim_task *pick_awake(u32 cpu)
 	return next;
 }
 
-/* Whether @cpu goes on with @prev; otherwise the next task is in its local queue, or none is. */
+/*
+ * Returns true if @cpu goes on with @prev. Otherwise the next task is in the local queue of @cpu,
+ * if there is one.
+ */
 bool sim_fair_keeps(u32 cpu, struct sim_task *prev)
 {
 	struct sim_task *next;
@@ -233,7 +242,7 @@ bool sim_fair_keeps(u32 cpu, struct sim_task *prev)
 	return false;
 }
 
-/* Whether @task, whose dequeue was delayed up to now, wakes up where it is. */
+/* Returns true if @task, whose dequeue was delayed up to now, wakes up where it is. */
 bool sim_fair_wakes(struct sim_task *task)
 {
 	u32 cpu = task->cpu;
@@ -265,7 +274,7 @@ void sim_fair_tick(u32 cpu)
 	sim_balance_load(cpu);
 }
 
-/* The CPU idles. */
+/* @cpu idles, and looks for a task that it can take. */
 void sim_fair_idle_tick(u32 cpu)
 {
 	const struct sim_cpu *it = &sim_cpus[cpu];
@@ -287,7 +296,7 @@ void sim_fair_yield(u32 cpu)
 	sim_resched_cpu(cpu);
 }
 
-/* Before a task that does not wait has another weight. */
+/* This is called before a task that does not wait gets another weight. */
 void sim_fair_weigh(struct sim_task *task, u32 scx_weight)
 {
 	u64 weight = eevdf_weight_of(scx_weight);
@@ -301,7 +310,7 @@ void sim_fair_weigh(struct sim_task *task, u32 scx_weight)
 	}
 }
 
-/* What runs while the scheduler goes is of this class from now on. */
+/* A task that runs while the scheduler goes is of this class from now on. */
 void sim_fair_adopt(struct sim_task *task)
 {
 	struct eevdf_sum others = sum_of(task->cpu);
@@ -312,7 +321,7 @@ void sim_fair_adopt(struct sim_task *task)
 	sim_load_begins(task);
 }
 
-/* It ends, or a scheduler takes over. */
+/* @task ends, or a scheduler takes it over. */
 void sim_fair_forget(struct sim_task *task)
 {
 	sim_unlink_task(task);
@@ -322,7 +331,7 @@ void sim_fair_forget(struct sim_task *task)
 	memset(&task->fair, 0, sizeof(task->fair));
 }
 
-/* For longer than that although a CPU idles that it may use. */
+/* Returns true if @task has waited for @ns or longer although a CPU idles that it may use. */
 static bool waits_in_vain(const struct sim_task *task, u64 ns)
 {
 	u64 now = scx_bpf_now();
@@ -339,7 +348,7 @@ static bool waits_in_vain(const struct sim_task *task, u64 ns)
 	return false;
 }
 
-/* Whether each task is where it has to be between any two events. */
+/* Fails unless each task is where it has to be between any two events. */
 void sim_fair_audit(u64 unnoticed_ns)
 {
 	u32 nr_delayed[SIM_CPUS_MAX] = {};

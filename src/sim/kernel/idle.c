@@ -36,7 +36,7 @@ bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)
 	return was_idle;
 }
 
-/* Those of cores all of which idle. */
+/* Returns the CPUs of cores whose CPUs all idle. */
 const struct cpumask *sim_idle_cores(void)
 {
 	return &idle_cores;
@@ -60,9 +60,9 @@ s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags)
 }
 
 /*
- * The CPU where it was, with a core of its own if there is one; or else any. As Linux 6.12 has
- * it: the waker's is said to idle if any does and nobody waits there, and the one where the task
- * was need not be allowed any more.
+ * Returns an idle CPU if there is one. A whole idle core comes first, and then the CPU where the
+ * task was. As in Linux 6.12, the CPU of a waker that is about to sleep is said to idle if any CPU
+ * does and no task waits there, and the CPU where the task was need not be allowed any more.
  */
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's side of a simulation, as its files call each other. With a scheduler they
- * forget what it made; with a run they reset all that they keep of it.
+ * The kernel's side of a simulation, as its files call each other. For a new scheduler they
+ * forget what the one before made. For a new run they reset all that they keep of the one before.
  */
 #ifndef SIM_INTERNAL_H
 #define SIM_INTERNAL_H
@@ -76,7 +76,7 @@ void sim_relink(struct sim_task *task, struct sim_dsq *dsq);
 void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags);
 void sim_enqueue_in_passing(struct sim_task *task);
 bool sim_move_global_to_local(void);
-extern bool sim_is_within_release; /* In a callback that another one has called. */
+extern bool sim_is_within_release; /* A callback has called another one. */
 void sim_queues_forget(void);
 void sim_queues_reset(void);
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What sched_ext does for a scheduler, natively: queues, idle CPUs, the life of tasks,
- * and when which callback is called. After kernel/sched/ext.c of Linux 6.12, without
- * its locks, since here one thing happens after the other. Where no scheduler is
- * attached the kernel's own class decides (fair.c). internal.h lists the files; in this
- * one is the machine that they share, and how a run begins.
+ * and when which callback is called. It is modelled after kernel/sched/ext.c of Linux
+ * 6.12, without its locks, because here one thing happens after the other. Where no
+ * scheduler is attached, the kernel's own class decides (fair.c). internal.h lists the
+ * files. This one has the machine that they share, and the beginning of a run.
  *
  * The kernel's rules are enforced: what it would eject a scheduler for is an error
  * that names the event, and the run is over.
  *
- * Time passes between calls only. What a call makes necessary on CPUs, to schedule, is
- * noted and left to the engine, which knows how long that takes.
+ * Time passes only between calls. If a call makes it necessary that CPUs schedule, that
+ * is noted and left to the engine, which knows how long it takes.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ u32 bpf_get_smp_processor_id(void)
 	return sim_this_cpu;
 }
 
-/* Where nothing runs the idle task does, which has nothing. */
+/* Where no other task runs, the idle task does. It has no storage. */
 struct task_struct sim_idle_task;
 
 struct task_struct *bpf_get_current_task_btf(void)

@@ -12,7 +12,7 @@ enum sim_state {
 	SIM_RUNS
 };
 
-/* A place in a queue, of which each task has one. */
+/* A place in a queue. Each task has one. */
 struct sim_link {
 	struct sim_task *prev;
 	struct sim_task *next;
@@ -24,37 +24,37 @@ struct sim_dsq {
 	u64 id;
 	u32 nr;
 	bool is_made;	  /* by a scheduler */
-	bool is_by_vtime; /* or by who came first */
+	bool is_by_vtime; /* otherwise first come, first served */
 };
 
 /* The run queue of the kernel's own class. */
 struct sim_fair_queue {
 	struct sim_dsq queue; /* without what runs */
-	u32 nr_delayed;	      /* of these */
+	u32 nr_delayed;	      /* tasks of it whose dequeue is delayed */
 	bool is_due;	      /* What runs has had its slice, or should not run any longer. */
-	u64 average;	      /* virtual time, as it was seen last */
+	u64 average;	      /* virtual time, as it was last seen */
 	struct sim_average load;
 	struct sim_average use;
 	u64 balance_at;
-	u32 nr_failed; /* attempts at that */
+	u32 nr_failed; /* attempts to balance */
 };
 
 struct sim_cpu {
 	struct sim_task *curr; /* NULL while it idles, or belongs to others */
 	struct sim_dsq local;
 	struct sim_fair_queue fair;
-	struct sim_dsq realtime; /* Tasks that are none of the scheduler's, and come first. */
+	struct sim_dsq realtime; /* Tasks that are not the scheduler's, and come first. */
 	bool is_online;
 	bool is_taken; /* by a realtime task */
 	bool needs_resched;
 	u32 sibling;
 	u32 llc;
-	u64 idle_since; /* if it does */
+	u64 idle_since; /* if it idles */
 	struct kernel_cpustat stat;
-	u64 counts[CYCLES_BY_LICENCE]; /* of what tells of its clock */
+	u64 counts[CYCLES_BY_LICENCE]; /* of the counters that tell of its clock */
 };
 
-/* The maps of task storage that there may be. */
+/* How many maps of task storage there may be. */
 #define SIM_STORAGES 8
 
 /* The kernel's own view of a task, beside what the scheduler sees of it. */
@@ -86,9 +86,9 @@ struct sim_task {
 	struct sim_average load; /* in the kernel's own class, as part of that of a CPU */
 	u32 load_cpu;
 	u32 recent_cpu;
-	u64 began_at; /* to run, or to be accounted for */
-	/* As the kernel's watchdog has it: since when it would run if it could, wherever it was
-	 * queued anew meanwhile, from the beginning of the present scheduler on. */
+	u64 began_at; /* to run, or was last accounted for */
+	/* Since when it would run if it could, wherever it was queued anew meanwhile. As in the
+	 * kernel's watchdog, that is at the earliest since the present scheduler began. */
 	u64 runnable_at;
 	u64 freed_at;  /* since when it may go where it may now */
 	u64 queued_at; /* where it waits now */
@@ -96,10 +96,10 @@ struct sim_task {
 	u64 moves;
 	u64 waited_ns; /* for a CPU, up to when it ran the last time */
 	void *storage[SIM_STORAGES];
-	/* Of all tasks. */
+	/* The list of all tasks. */
 	struct sim_task *newer;
 	struct sim_task *older;
-	/* What the audit saw the last time: how often its class changed. */
+	/* How often its class had changed by the last audit. */
 	u64 audited;
 };
 
@@ -107,18 +107,18 @@ void sim_reset(u32 nr_cpus, u32 nr_llcs, u32 cpus_per_core, u32 tier,
 	       const struct avx_topology *topology, const struct avx_clocks *clocks,
 	       const struct avx_policy_in_force *policy);
 s32 sim_attach(void);
-/* The scheduler is ejected, and comes back as it was compiled. */
+/* The scheduler is ejected. It comes back as it was compiled. */
 void sim_detach(void);
 s32 sim_attach_again(u32 nr_llcs, u32 cpus_per_core, u32 tier, const struct avx_topology *topology,
 		     const struct avx_clocks *clocks, const struct avx_policy_in_force *policy);
 bool sim_is_attached(void);
-/* What listens to ticks and switches beside the scheduler. */
+/* These tell the programs that listen to ticks and switches beside the scheduler. */
 void sim_tell_tick(void);
 void sim_tell_switch(struct task_struct *prev);
-/* When it was last looked at for AVX work by its clock. */
+/* Returns when @cpu was last looked at for AVX work by its clock. */
 u64 sim_suspected_at(u32 cpu);
 void sim_set_policy(const struct avx_policy_in_force *policy);
-/* They are noted, of which task they were, in their order. */
+/* Callbacks are noted in their order, each with its task. */
 enum sim_callback {
 	SIM_ENABLE,
 	SIM_SELECT_CPU,
@@ -146,7 +146,7 @@ struct sim_failure {
 	s32 pid; /* or 0 */
 };
 
-/* NULL if none was. */
+/* Returns NULL if no rule was broken. */
 const struct sim_failure *sim_failure(void);
 
 void sim_note_calls(void);
@@ -154,10 +154,10 @@ u32 sim_noted_calls(const struct sim_call **calls);
 
 void sim_set_time(u64 now);
 
-/* Of who runs on @cpu. */
+/* Makes a task that begins on @cpu, as a child of the task that runs there. */
 struct sim_task *sim_task_new(struct sim_task *parent, bool is_thread, u32 weight, u64 cgroup,
 			      u32 cpu);
-/* Changes, which a task that runs may ask for itself. */
+/* These change a task. A task that runs may ask for the change itself. */
 void sim_task_allow(struct sim_task *task, const u64 *words, bool asks_itself);
 void sim_task_weigh(struct sim_task *task, u32 weight, bool asks_itself);
 void sim_task_be_realtime(struct sim_task *task, bool is_realtime, bool asks_itself);
@@ -167,7 +167,7 @@ void sim_block(u32 cpu);
 void sim_yield(u32 cpu);
 void sim_schedule(u32 cpu);
 void sim_tick(u32 cpu, u32 by, const u8 *code);
-/* So much was counted of the clock of @cpu by now. */
+/* Sets what was counted of the clock of @cpu by now. */
 void sim_set_counts(u32 cpu, const u64 *counts);
 void sim_fault(u32 cpu, const u8 *code);
 void sim_syscall(u32 cpu);
@@ -178,7 +178,7 @@ void sim_end_hint(u32 cpu);
 /* A realtime task takes the CPU, and gives it back. */
 void sim_take_cpu(u32 cpu);
 void sim_give_cpu(u32 cpu);
-/* The last one that is online has to stay. */
+/* The last CPU that is online has to stay. */
 void sim_set_online(u32 cpu, bool is_online);
 
 struct sim_task *sim_current(u32 cpu);
@@ -187,7 +187,7 @@ u64 sim_task_ran(const struct sim_task *task);
 u64 sim_task_moves(const struct sim_task *task);
 u64 sim_task_waited(const struct sim_task *task);
 u64 sim_task_waived(struct sim_task *task);
-/* Since when it waits for a CPU, in whichever queues of the scheduler, or 0. */
+/* Returns since when @task waits for a CPU, in whichever queues of the scheduler, or 0. */
 u64 sim_task_waits_since(const struct sim_task *task);
 bool sim_task_is_hidden(const struct sim_task *task);
 void sim_task_has_wide(struct sim_task *task, bool has);
@@ -202,7 +202,7 @@ bool sim_take_event(struct avx_event *event);
 /* Fails if anything is not as it has to be between any two events. */
 void sim_audit(void);
 
-/* Between these files. */
+/* These files call each other by the following. */
 void sim_fair_audit(u64 unnoticed_ns);
 void sim_tell_hint(struct task_struct *p, u64 hint);
 /* The program of @task says that it gets less done with AVX cores. */

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * How many AVX cores there are at least and at most, by what is seen of AVX work from outside.
- * A part of scheduler.c, after the same source.
+ * This is a part of scheduler.c, and follows the scheduler's source there.
  *
- * Where a policy says how many they are, that is known. Where they follow the demand it is
- * promised that there is one while there is AVX work, that none are left long after it, and that
- * in the end they are no more than AVX tasks can fill to the share that the policy wants.
+ * Where a policy says how many AVX cores there are, their number is known. Where they follow the
+ * demand, the scheduler promises that there is one while there is AVX work, that none are left long
+ * after it, and that in the end there are no more than AVX tasks can fill to the share that the
+ * policy wants.
  */
 #ifndef SIM_LIMITS_H
 #define SIM_LIMITS_H
 
-/* For how long the set of AVX cores may be another one than it should be. */
+/* For how long the set of AVX cores may differ from what it should be. */
 #define APPROACH_NS (50 * 1000 * 1000ULL)
 
 /* What was seen up to the last audit, from the beginning of the scheduler on. */
 static struct {
 	u64 at;
-	u64 avx_ns; /* that AVX work ran, by the scheduler's books */
+	u64 avx_ns; /* for which AVX work ran, by the scheduler's books */
 	u64 nr_waits;
-	u64 nr_phases; /* beginnings and ends of those that did not exit */
+	u64 nr_phases; /* that began or ended, of tasks that did not exit */
 	u32 nr_avx_cpus;
 	u64 used_at; /* when there was AVX work the last time */
-	/* Since when three quarters of a CPU at least were AVX work, look by look. */
+	/* Since when AVX work has kept at least three quarters of a CPU busy, look by look. */
 	u64 busy_since;
 	u64 look_at;
 	u64 avx_ns_at_look;
-	/* When the set was not too large the last time, and the AVX tasks since then, at most. */
+	/* When the set was last not too large, and the most AVX tasks that there were since. */
 	u64 fitted_at;
 	u64 nr_tasks;
 	s32 newest_pid;
@@ -60,7 +61,7 @@ static void watch_use(void)
 	seen_use.avx_ns_at_look = avx_ns;
 }
 
-/* Looks until nothing is left of an average of which each CPU was a part all the time. */
+/* Returns after how many looks nothing is left of an average to which all CPUs contributed. */
 static u64 looks_to_forget(u32 nr_cpus, u64 weight)
 {
 	u64 average = 2 * CPU_BUSY * nr_cpus, nr = 0;
@@ -70,14 +71,17 @@ static u64 looks_to_forget(u32 nr_cpus, u64 weight)
 	return nr;
 }
 
-/* It takes so long to give back what was necessary, and as long again what was so meanwhile. */
+/*
+ * Returns how long it takes to give back the cores that were needed, and as long again for those
+ * that were needed meanwhile.
+ */
 static u64 ns_to_give_back(const struct avx_policy *policy, u64 patience_ns)
 {
 	patience_ns = at_most(patience_ns, policy->shrink_dwell_max_ns);
 	return 2 * (at_least(patience_ns, policy->shrink_dwell_ns) + LOOK_NS);
 }
 
-/* After so long without AVX work there is no AVX core. */
+/* Returns after how long without AVX work there is no AVX core. */
 static u64 ns_to_none(const struct avx_policy *policy, u64 patience_ns, u32 nr_cpus)
 {
 	if (policy->sizing == SIZING_SHARE)
@@ -86,8 +90,8 @@ static u64 ns_to_none(const struct avx_policy *policy, u64 patience_ns, u32 nr_c
 }
 
 /*
- * As many as are used to the share that the policy wants if each AVX task has a CPU to itself, or
- * as are a core for each.
+ * Returns how many CPUs are used to the share that the policy wants if each AVX task has a CPU to
+ * itself, or how many make a core for each task, if these are more.
  */
 static u32 most_for(u64 nr_tasks, const struct avx_policy *policy, const struct avx_demand *shape)
 {
@@ -98,7 +102,7 @@ static u32 most_for(u64 nr_tasks, const struct avx_policy *policy, const struct 
 	return round_up_to_cores(at_least(cpus, for_nodes), shape);
 }
 
-/* AVX tasks wait that could use each AVX core, and each CPU is there for one. */
+/* Returns true if each task could use each AVX core, and each CPU is there for tasks. */
 static bool are_all_alike(void)
 {
 	for (const struct sim_task *it = sim_newest_task(); it; it = it->older)
@@ -110,7 +114,7 @@ static bool are_all_alike(void)
 	return true;
 }
 
-/* Who ever was one, or has begun since the last audit and may have been one. */
+/* Returns how many tasks ever were AVX tasks, or began since the last audit and may have been. */
 static u64 count_avx_tasks(void)
 {
 	s32 newest_pid = seen_use.newest_pid;
@@ -154,8 +158,8 @@ static void audit_least(const struct avx_policy *policy, u64 policy_since)
 		return;
 	if (now - at_least(seen_use.busy_since, policy_since) > APPROACH_NS)
 		sim_fail("there is no AVX core while there is AVX work");
-	/* The look at which the last one went was since the last audit. The published method goes
-	 * by what ran alone. */
+	/* The look that gave the last one back was since the last audit. The published method
+	 * regards only what ran. */
 	if (policy->sizing == SIZING_SHARE || !seen_use.nr_avx_cpus || policy_since >= seen_use.at)
 		return;
 	for (const struct sim_task *it = sim_newest_task(); it; it = it->older)
@@ -164,7 +168,7 @@ static void audit_least(const struct avx_policy *policy, u64 policy_since)
 			sim_fail("the last AVX core is given back while task %d waits", it->t.pid);
 }
 
-/* Where they follow the demand. */
+/* Checks how many AVX cores there are where they follow the demand. */
 static void audit_demand(const struct avx_policy *policy, u64 policy_since)
 {
 	watch_use();

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the kernel's own class makes CPUs carry, by which it shares tasks out: averages of the
- * weights of those that run or wait, with what those that sleep leave behind, and of the time in
- * which a CPU is busy. And which tasks go where: to an idle CPU that looks for one, and from a CPU
+ * The load of CPUs, by which the kernel's own class shares tasks out. One average is of the weights
+ * of the tasks that run or wait, with what tasks that sleep leave behind, and another one of the
+ * time in which a CPU is busy. Tasks are moved to an idle CPU that looks for one, and from a CPU
  * with more load than others.
  *
- * What runs is never moved. The kernel has its scheduling domains, of which a core, a last-level
- * cache and the machine are told apart here.
+ * A task that runs is never moved. Of the kernel's scheduling domains, a core, a last-level cache
+ * and the machine are told apart here.
  */
 #include "internal.h"
 
-/* A task that ran so lately has its caches there (sched_migration_cost). */
+/* A task that ran on a CPU within this time has warm caches there (sched_migration_cost). */
 #define HOT_NS (500 * 1000ULL)
 
-/* A busy CPU looks for load after so long for each CPU that it looks at. */
+/* A busy CPU looks for load once in this time, times the online CPUs that share its cache. */
 #define BALANCE_NS (16 * 1000 * 1000ULL)
 
-/* Less than this many percent of its own load, another CPU has none to give. */
+/* A CPU takes no load from one whose load is not above this percentage of its own. */
 #define IMBALANCE_PERCENT 117
 
 /*
- * So often nothing could be moved until tasks with warm caches may be. Each time the load of a task
- * counts for half of what it did before.
+ * Tasks with warm caches may be moved after more than this many attempts at which nothing could be
+ * moved. With each such attempt the load of a task counts for half of what it did before.
  */
 #define PATIENCE 1
 #define FAILED_MAX (PATIENCE + 2)
 
-/* CPUs that are near. */
+/* Sets of CPUs that are near each other. */
 enum domain {
 	OF_CORE,
 	OF_CACHE,
@@ -46,7 +46,7 @@ static bool is_within(enum domain domain, u32 cpu, u32 other)
 	}
 }
 
-/* Brings it up to date besides. */
+/* Changes the level of @cpu's load by @by, and brings the load up to date. */
 static void change_level(u32 cpu, s64 by)
 {
 	struct sim_average *load = &sim_cpus[cpu].fair.load;
@@ -54,13 +54,13 @@ static void change_level(u32 cpu, s64 by)
 	set_level(load, scx_bpf_now(), load->level + by);
 }
 
-/* What a task that goes elsewhere was to its CPU. */
+/* Takes the load of @task, which goes elsewhere, from that of its CPU. */
 static void take_load(struct sim_average *from, const struct sim_task *task)
 {
 	from->value -= from->value < task->load.value ? from->value : task->load.value;
 }
 
-/* What it is to its CPU goes along with it. */
+/* Moves the load of @task to the CPU where it is now. */
 static void carry_load(struct sim_task *task)
 {
 	struct sim_average *from = &sim_cpus[task->load_cpu].fair.load;
@@ -77,7 +77,7 @@ static void carry_load(struct sim_task *task)
 	task->load_cpu = task->cpu;
 }
 
-/* A task that is new counts as if it always ran. */
+/* A new task counts as if it had always run. */
 static void begin_with_load(struct sim_task *task)
 {
 	u64 value = task->fair.weight << AVERAGE_BITS;
@@ -126,7 +126,7 @@ u64 sim_task_load(const struct sim_task *task)
 	return whole_average(&task->load, scx_bpf_now());
 }
 
-/* Of each 1024 ns, for how many it was busy lately. */
+/* Returns for how many of each 1024 ns @cpu was busy lately. */
 u64 sim_use_of(u32 cpu)
 {
 	return whole_average(&sim_cpus[cpu].fair.use, scx_bpf_now());
@@ -137,7 +137,7 @@ void sim_use_changes(u32 cpu)
 	set_level(&sim_cpus[cpu].fair.use, scx_bpf_now(), sim_cpus[cpu].curr ? 1024 : 0);
 }
 
-/* Whether it may go there, and loses no warm caches by that unless it has to. */
+/* Returns true if @task may go to @cpu, and loses no warm caches by that unless @though_hot. */
 static bool can_move(const struct sim_task *task, enum domain domain, u32 cpu, bool though_hot)
 {
 	bool is_hot = domain != OF_CORE && task->ran_on == (s32)task->cpu &&
@@ -146,7 +146,9 @@ static bool can_move(const struct sim_task *task, enum domain domain, u32 cpu, b
 	return !task->fair.is_delayed && sim_may_use(task, cpu) && (though_hot || !is_hot);
 }
 
-/* The task that waits there for the longest and can go to @cpu, if that needs no more than @load.
+/*
+ * Returns the task that has waited the longest on @from, of those that can go to @cpu and whose
+ * load is no more than @load.
  */
 static struct sim_task *movable(enum domain domain, u32 from, u32 cpu, u64 load, u32 nr_failed)
 {
@@ -159,13 +161,13 @@ static struct sim_task *movable(enum domain domain, u32 from, u32 cpu, u64 load,
 	return NULL;
 }
 
-/* Has more than it runs; a CPU that a realtime task has may run none of them. */
+/* Returns true if tasks wait there. A CPU that a realtime task has may run none of its tasks. */
 static bool is_overloaded(u32 cpu)
 {
 	return sim_fair_nr_waiting(cpu) > 0;
 }
 
-/* Where the most tasks are of those CPUs where one could come from. */
+/* Returns a task of the CPU that has the most, of those CPUs from which one can come. */
 static struct sim_task *task_to_pull(enum domain domain, u32 cpu)
 {
 	struct sim_task *best = NULL;
@@ -186,7 +188,7 @@ static struct sim_task *task_to_pull(enum domain domain, u32 cpu)
 	return best;
 }
 
-/* The CPU has nothing to run, and takes a task from the nearest one that has too many. */
+/* @cpu has nothing to run, and takes a task from a CPU near it that has too many, if one has. */
 bool sim_pull_task(u32 cpu)
 {
 	for (enum domain domain = OF_CORE; domain < NR_DOMAINS; domain++) {
@@ -200,7 +202,10 @@ bool sim_pull_task(u32 cpu)
 	return false;
 }
 
-/* The CPU within @domain with the most load that it could share, and the mean of all of them. */
+/*
+ * Returns the CPU within @domain with the most load of those that could share theirs, or @cpu.
+ * Stores the mean load of all CPUs there in @mean.
+ */
 static u32 busiest_within(enum domain domain, u32 cpu, u64 *mean)
 {
 	u32 busiest = cpu, nr = 0;
@@ -219,7 +224,7 @@ static u32 busiest_within(enum domain domain, u32 cpu, u64 *mean)
 	return busiest;
 }
 
-/* As much as brings neither CPU beyond what both should have. */
+/* Returns how much load to move so that neither CPU passes the mean. */
 static u64 load_to_move(u64 from, u64 to, u64 mean)
 {
 	if (from * 100 <= to * IMBALANCE_PERCENT || to >= mean || from <= mean)
@@ -251,7 +256,7 @@ static void balance_within(enum domain domain, u32 cpu)
 		fair->nr_failed++;
 }
 
-/* A busy CPU looks now and then whether others have more load. */
+/* Lets a busy CPU look now and then whether others have more load. */
 void sim_balance_load(u32 cpu)
 {
 	struct sim_fair_queue *fair = &sim_cpus[cpu].fair;

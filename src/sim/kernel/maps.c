@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Maps, natively. The first word of a map's definition, which for libbpf is a type and
- * nothing that exists, holds what there is of the map once it is used.
+ * Maps, natively. The first word of a map's definition holds a pointer to the map once it is used.
+ * To libbpf that word is a type and nothing else.
  */
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ static struct sim_map *new_map(void *map, u32 value_size, u32 entries)
 	return it;
 }
 
-/* There is one ring buffer, and each of what is written to it is an event. */
+/* There is one ring buffer, and each entry of it is an event. */
 #define RING_EVENTS (AVX_EVENTS_BYTES / sizeof(struct avx_event))
 
 static struct avx_event ring[RING_EVENTS];
@@ -57,7 +57,7 @@ bool sim_take_event(struct avx_event *event)
 
 static bool others_make_storage;
 
-/* The definitions themselves are brought back with all other variables. */
+/* The definitions themselves are reset with all other variables of the scheduler. */
 void sim_maps_reset(void)
 {
 	while (all_maps) {
@@ -74,10 +74,10 @@ void sim_maps_reset(void)
 	ring_read = ring_written;
 }
 
-/* There is always an empty one. */
+/* The places of the keys of a hash: there is always an empty one. */
 #define HOMES (2 * SIM_ENTRIES_MAX)
 
-/* Where the key is noted, or would be: as in the kernel, not the later the more there are. */
+/* Returns the key's place. As in the kernel, this takes no longer if there are more keys. */
 static u32 *home_of_key(struct sim_map *it, const void *key, u32 key_size)
 {
 	const u8 *bytes = key;
@@ -114,7 +114,7 @@ void *sim_map_lookup_slowly(void *map, u32 type, const void *key, u32 key_size, 
 	return it->data + (size_t)n * value_size;
 }
 
-/* Only hashes are written so, with keys that are new. */
+/* Only hashes are written this way, with keys that are new. */
 long sim_map_update(void *map, const void *key, u32 key_size, const void *value, u32 value_size)
 {
 	struct sim_map *it = *home_of(map);
@@ -133,7 +133,7 @@ long sim_map_update(void *map, const void *key, u32 key_size, const void *value,
 	return 0;
 }
 
-/* From now on somebody is always faster to make the first thing for a task. */
+/* From now on others are always faster to make the first storage of a task. */
 void sim_let_others_make_storage(void)
 {
 	others_make_storage = true;
@@ -150,7 +150,7 @@ void *sim_task_storage(void *map, struct task_struct *p, u32 value_size, u64 fla
 		if (nr_slots > SIM_STORAGES)
 			abort();
 	}
-	/* The idle task has nothing. */
+	/* The idle task has no storage. */
 	if (!p->sim)
 		return NULL;
 	if (others_make_storage && !p->sim->has_storage && flags & BPF_LOCAL_STORAGE_GET_F_CREATE) {

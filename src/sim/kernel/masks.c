@@ -11,7 +11,7 @@ static u32 nr_words(void)
 	return (sim_nr_cpus + 63) / 64;
 }
 
-/* The first one of both from @from on, or sim_nr_cpus and more. */
+/* Returns the first CPU from @from on that is in both masks, or sim_nr_cpus or more. */
 u32 sim_next_and(u32 from, const struct cpumask *a, const struct cpumask *b)
 {
 	for (u32 word = from / 64; word < nr_words(); word++) {

@@ -51,7 +51,7 @@ use crate::bpf::intf::{
 use crate::bpf::names::by_number;
 use crate::bpf::places::{cpus_per_core, name_by_first_cpu};
 
-/// As kernel.h has it.
+/// The bindings of kernel.h.
 #[allow(clippy::all, clippy::restriction)]
 #[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals)]
 pub mod native {
@@ -73,7 +73,7 @@ const CALLBACKS: [&str; native::SIM_NO_CALLBACK as usize] = by_number([
 
 /// The words of a mask of CPUs.
 pub const MASK_WORDS: usize = native::SIM_MASK_WORDS as usize;
-/// Of a machine.
+/// How many CPUs a machine may have.
 pub const CPUS_MAX: usize = native::SIM_CPUS_MAX as usize;
 
 /// What decides which task runs where.
@@ -85,13 +85,13 @@ pub enum Class {
     Fair,
 }
 
-/// There is one, as on a machine.
+/// There is one kernel, as on a machine.
 static THE_KERNEL: Mutex<()> = Mutex::new(());
 
-/// The kernel, with the scheduler attached or without; whoever has it has it alone.
+/// The kernel, with the scheduler attached or without. There is only one at a time.
 pub struct Kernel {
     _alone: MutexGuard<'static, ()>,
-    /// With all CPUs, as the machine began.
+    /// The places of all CPUs, as they were when the machine began.
     places: Vec<avx_topology>,
     clocks: avx_clocks,
     is_online: Vec<bool>,
@@ -108,8 +108,8 @@ pub struct Task(pub(super) *mut native::sim_task);
 pub type Code = [u8; 16];
 
 impl Kernel {
-    /// `places` has one for each CPU, and `clocks` what the scheduler knows of them, if it is the
-    /// one that decides.
+    /// Boots the kernel. `places` has one for each CPU, and `clocks` is what the scheduler knows of
+    /// clocks, if the scheduler is what decides.
     pub fn boot(
         places: &[avx_topology],
         clocks: &avx_clocks,
@@ -128,7 +128,7 @@ impl Kernel {
             Self { _alone: alone, places, clocks: *clocks, is_online, tier, policy: *policy };
         let (llcs, per_core) = counts(&kernel.places);
         let places = kernel.places.as_ptr();
-        // SAFETY: there are as many places as CPUs, and nobody else is in the kernel.
+        // SAFETY: there are as many places as CPUs, and no other thread is in the kernel.
         let error = unsafe {
             native::sim_reset(nr_cpus, llcs, per_core, tier, places, clocks, policy);
             if class == Class::Ext { native::sim_attach() } else { 0 }
@@ -173,7 +173,7 @@ impl Kernel {
         self.is_attached_unless(error)
     }
 
-    /// As the agent reads it: of a CPU that is offline nothing is known.
+    /// Returns the places as the agent reads them: of a CPU that is offline nothing is known.
     fn present_places(&self) -> Vec<avx_topology> {
         let cpus = || (0..).zip(&self.places).zip(&self.is_online);
         let groups: BTreeMap<u32, [usize; 3]> = cpus()
@@ -194,7 +194,7 @@ impl Kernel {
         self.places.len() as u32
     }
 
-    /// What the kernel would have ejected the scheduler for.
+    /// Returns what the kernel would have ejected the scheduler for.
     pub fn failure(&self) -> Option<Failure> {
         // SAFETY: what is there, if anything is, stays there, and its text ends with a zero.
         unsafe {
@@ -221,7 +221,7 @@ impl Kernel {
         unsafe { native::sim_set_time(now) }
     }
 
-    /// A process of its own, or a thread of the one of `parent`.
+    /// Makes a task: a process of its own, or a thread of the process of `parent`.
     pub fn spawn(
         &mut self,
         parent: Option<Task>,
@@ -250,7 +250,7 @@ impl Kernel {
         unsafe { native::sim_task_be_realtime(task.0, is_realtime, asks_itself) }
     }
 
-    /// A task that does not run; it is gone afterwards.
+    /// Ends a task that does not run. It is gone afterwards.
     pub fn exit(&mut self, task: Task) {
         // SAFETY: see above.
         unsafe { native::sim_task_exit(task.0) }
@@ -262,7 +262,7 @@ impl Kernel {
         unsafe { native::sim_wake(task.0, cpu, 0) }
     }
 
-    /// Something comes through a pipe or a socket: these say that the waker is about to sleep,
+    /// Something comes through a pipe or a socket. Both say that the waker is about to sleep,
     /// whether or not it is.
     pub fn wake_by_message(&mut self, task: Task, waker_cpu: u32) {
         // SAFETY: see above; CPUs are those of this machine.
@@ -290,13 +290,13 @@ impl Kernel {
         self.tick_by(cpu, cpu, code);
     }
 
-    /// Some CPUs have no ticks, and others do it for them.
+    /// Some CPUs have no ticks, and others tick for them.
     pub fn tick_by(&mut self, by: u32, cpu: u32, code: &'static Code) {
         // SAFETY: no more is read than the longest instruction has, which is less.
         unsafe { native::sim_tick(cpu, by, code.as_ptr()) }
     }
 
-    /// What counters that tell of the CPU's clock have counted by now.
+    /// Sets what the counters that tell of the CPU's clock have counted by now.
     pub fn set_counts(&mut self, cpu: u32, counts: [u64; 3]) {
         // SAFETY: no more is read than there is.
         unsafe { native::sim_set_counts(cpu, counts.as_ptr()) }
@@ -319,7 +319,8 @@ impl Kernel {
         unsafe { native::sim_exec(cpu, told) }
     }
 
-    /// As the agent does with a program that says that it gets less done with AVX cores.
+    /// Leaves a program alone, as the agent does with one that says that it gets less done with
+    /// AVX cores.
     #[cfg(test)]
     pub fn leave_alone(&mut self, task: Task) {
         // SAFETY: see above.
@@ -331,13 +332,13 @@ impl Kernel {
         unsafe { native::sim_hint(cpu, hint) }
     }
 
-    /// The program that heard of it ends.
+    /// The BPF program that heard of the hint ends.
     pub fn end_hint(&mut self, cpu: u32) {
         // SAFETY: see above.
         unsafe { native::sim_end_hint(cpu) }
     }
 
-    /// For a realtime task.
+    /// A realtime task takes the CPU.
     pub fn take_cpu(&mut self, cpu: u32) {
         // SAFETY: see above.
         unsafe { native::sim_take_cpu(cpu) }
@@ -348,7 +349,7 @@ impl Kernel {
         unsafe { native::sim_give_cpu(cpu) }
     }
 
-    /// The scheduler does not hear of it.
+    /// A CPU goes or comes. The scheduler does not hear of it.
     pub fn set_online(&mut self, cpu: u32, is_online: bool) {
         if let Some(it) = self.is_online.get_mut(cpu as usize) {
             *it = is_online;
@@ -363,7 +364,7 @@ impl Kernel {
         (!task.is_null()).then_some(Task(task))
     }
 
-    /// The next CPU that has to schedule.
+    /// Returns the next CPU that has to schedule.
     pub fn take_resched(&mut self) -> Option<u32> {
         let mut cpu = 0;
         // SAFETY: the number is written if there is one.
@@ -396,7 +397,7 @@ impl Kernel {
         unsafe { native::sim_is_avx_core(cpu) }
     }
 
-    /// When the scheduler last looked by its clock whether there was AVX work on the CPU.
+    /// Returns when the scheduler last looked by the CPU's clock whether there was AVX work there.
     #[cfg(test)]
     pub fn suspected_at(&self, cpu: u32) -> u64 {
         // SAFETY: see above.
@@ -408,13 +409,14 @@ impl Kernel {
         unsafe { native::sim_task_cpu(task.0) }
     }
 
-    /// For how long it has run, as the kernel accounts for it: with each tick and switch.
+    /// Returns for how long the task has run. The kernel accounts for that with each tick and
+    /// switch.
     pub fn ran(&self, task: Task) -> u64 {
         // SAFETY: see above.
         unsafe { native::sim_task_ran(task.0) }
     }
 
-    /// Of that time, for how much it does not pay.
+    /// Returns for how much of the time that it ran the task does not pay.
     pub fn waived(&self, task: Task) -> u64 {
         // SAFETY: see above.
         unsafe { native::sim_task_waived(task.0) }
@@ -425,7 +427,7 @@ impl Kernel {
         unsafe { native::sim_task_moves(task.0) }
     }
 
-    /// For a CPU, in all.
+    /// Returns for how long the task has waited for a CPU in all.
     pub fn waited(&self, task: Task) -> u64 {
         // SAFETY: see above.
         unsafe { native::sim_task_waited(task.0) }
@@ -454,16 +456,16 @@ impl Kernel {
     }
 }
 
-// Trials and tests alone ask for these.
+// Only trials and tests ask for these.
 #[cfg_attr(not(test), allow(dead_code))]
 impl Kernel {
-    /// From now on it is noted which callbacks are called of which task.
+    /// Notes from now on which callbacks are called of which task.
     pub fn note_calls(&mut self) {
         // SAFETY: a flag is stored.
         unsafe { native::sim_note_calls() }
     }
 
-    /// In their order.
+    /// Returns the noted calls in their order.
     pub fn noted_calls(&self) -> Vec<(Task, &'static str)> {
         let mut calls = std::ptr::null();
         // SAFETY: there are as many calls as it says, until the next one is noted.
@@ -478,7 +480,7 @@ impl Kernel {
         calls.iter().map(|call| (Task(call.task), name(call))).collect()
     }
 
-    /// Whether all that has to hold between two events does.
+    /// Fails unless all holds that has to hold between two events.
     pub fn audit(&self) -> Result<()> {
         // SAFETY: what is written is what the audit itself keeps.
         unsafe { native::sim_audit() }
@@ -498,7 +500,7 @@ impl Kernel {
     }
 }
 
-/// Of caches, and of CPUs of a core.
+/// Returns how many caches there are, and how many CPUs a core has.
 fn counts(places: &[avx_topology]) -> (u32, u32) {
     let online = || places.iter().filter(|place| place.online != 0);
     let llcs: BTreeSet<u32> = online().map(|place| place.llc).collect();

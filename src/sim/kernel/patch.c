@@ -21,8 +21,9 @@ u32 bpf_task_hide_xfeatures(struct task_struct *p, u32 what)
 }
 
 /*
- * Beside what the program does itself, the C library's string functions leave the new
- * registers in use, and masks if they looked for something last: in half of the cases here.
+ * Returns which registers @task has in use. Beside what the program does itself, the C library's
+ * string functions leave the new registers in use. If they last looked for something, they also
+ * leave masks in use: in half of the cases here.
  */
 u64 sim_registers_in_use(const struct sim_task *task)
 {
@@ -78,7 +79,7 @@ void sim_fault(u32 cpu, const u8 *code)
 		sim_end_slice(cpu);
 }
 
-/* Whether it is to run elsewhere after it. */
+/* Returns true if the task is to run elsewhere after the system call. */
 static bool tell_syscall_done(struct sim_task *task)
 {
 	struct pt_regs regs = { .orig_ax = SYS_GETPPID };

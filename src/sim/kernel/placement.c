@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where a task of the kernel's own class goes as it wakes up or begins, after select_task_rq_fair()
- * of Linux 6.12: to an idle CPU that shares a cache with where it was, or with its waker.
+ * Where a task of the kernel's own class goes when it wakes up or begins, after
+ * select_task_rq_fair() of Linux 6.12: to an idle CPU that shares a cache with where it was, or
+ * with its waker.
  */
 #include "internal.h"
 
-/* As a percentage: an LLC where more of the time is used than 100 by this has none to look for. */
+/* A cache whose CPUs are busy for more of the time than 100 by this has no CPU to look for. */
 #define SCAN_PERCENT 117
 
 static bool is_idle(u32 cpu)
@@ -32,7 +33,7 @@ static bool is_core_idle(u32 cpu)
 	return is_idle(cpu) && (!sim_cpus[sibling].is_online || is_idle(sibling));
 }
 
-/* Whether a core idles of those that share a cache with @cpu, where cores have two CPUs. */
+/* Returns true if cores have two CPUs, and a core that shares a cache with @cpu idles. */
 static bool has_idle_core(u32 cpu)
 {
 	for (u32 other = 0; other < sim_nr_cpus; other++)
@@ -42,7 +43,7 @@ static bool has_idle_core(u32 cpu)
 	return false;
 }
 
-/* The busier they are, the fewer CPUs are looked at (SIS_UTIL). */
+/* Returns how many CPUs to look at: the busier they are, the fewer (SIS_UTIL). */
 static u32 nr_to_scan(u32 cpu)
 {
 	u64 used = 0, percent = SCAN_PERCENT, nr = 0;
@@ -58,7 +59,10 @@ static u32 nr_to_scan(u32 cpu)
 	return used < 1024 ? (1024 - used) * nr / 1024 : 0;
 }
 
-/* From the one after @target on: a core if @wants_core, and else any; or @target. */
+/*
+ * Returns an idle CPU, from the one after @target on: one of an idle core if @wants_core and there
+ * is one, and otherwise any. Returns @target if none was found.
+ */
 static u32 scan(const struct sim_task *task, u32 target, bool wants_core)
 {
 	u32 nr = nr_to_scan(target), found = target;
@@ -82,7 +86,7 @@ static u32 scan(const struct sim_task *task, u32 target, bool wants_core)
 	return found;
 }
 
-/* @target if it idles, or a CPU near it that does. */
+/* Returns @target if it idles, or a CPU near it that does, or else @target. */
 static u32 idle_near(struct sim_task *task, u32 prev, u32 target)
 {
 	u32 recent = task->recent_cpu, sibling = sim_cpus[prev].sibling;
@@ -101,7 +105,10 @@ static u32 idle_near(struct sim_task *task, u32 prev, u32 target)
 	return scan(task, target, wants_core);
 }
 
-/* Without what runs there: the waker, which is about to sleep. */
+/*
+ * Returns true if @here has less load than @prev. The task that runs there does not count, because
+ * it is the waker, which is about to sleep.
+ */
 static bool is_lighter_without_waker(const struct sim_task *task, u32 here, u32 prev)
 {
 	const struct sim_task *waker = sim_cpus[here].curr;
@@ -115,7 +122,7 @@ static bool is_lighter_without_waker(const struct sim_task *task, u32 here, u32 
 	return load < other + 1;
 }
 
-/* Where the waker is, or where the task was before (wake_affine). */
+/* Returns the CPU where the waker is, or the one where the task was before (wake_affine). */
 static u32 target_of(const struct sim_task *task, u32 waker_cpu, bool by_task)
 {
 	u32 prev = task->cpu;
@@ -131,7 +138,7 @@ static u32 target_of(const struct sim_task *task, u32 waker_cpu, bool by_task)
 	return is_lighter_without_waker(task, waker_cpu, prev) ? waker_cpu : prev;
 }
 
-/* CPUs that share a cache with @cpu and do not idle. */
+/* Returns how many CPUs share a cache with @cpu and do not idle. */
 static u64 nr_busy_near(u32 cpu)
 {
 	u64 nr = 0;
@@ -141,7 +148,10 @@ static u64 nr_busy_near(u32 cpu)
 	return nr;
 }
 
-/* A new task goes where the most idles, or else where there is the least load. */
+/*
+ * Returns the CPU for a new task: one of an idle core, or else an idle one, or else any. Of these
+ * it is one near which the fewest CPUs are busy; of busy ones, then the one with the least load.
+ */
 static u32 idlest(const struct sim_task *task)
 {
 	u64 best_rank = ~0ULL;

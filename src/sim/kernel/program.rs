@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What runs on a machine, and who sends to it from outside.
+//! What runs on a machine, and what sends to it from outside.
 
 use super::channels::Channel;
 use super::{Code, Task};
 use crate::sim::machine::caches::Footprint;
 use crate::sim::machine::model::Kind;
 
-/// What is hidden of it, as code: one instruction of it. All that is light and of 256 bits is taken
-/// to be the C library's string functions, which have the encoding of AVX-512.
+/// Returns one instruction of such work that can be hidden, if there is any. All work that is light
+/// and of 256 bits is taken to be the C library's string functions, which have the encoding of
+/// AVX-512.
 pub fn code_of(kind: Kind) -> Option<&'static Code> {
     // vpaddq of ymm16 to ymm18, and of zmm0 to zmm2.
     const EVEX256: Code = *b"\x62\xa1\xf5\x20\xd4\xc2\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
@@ -19,9 +20,9 @@ pub fn code_of(kind: Kind) -> Option<&'static Code> {
     }
 }
 
-/// Where the tick finds what runs: of wide code, one sample in four is heavy arithmetic if it has
-/// that, another one is light, and the others are what is between them. All programs call the C
-/// library's string functions now and then.
+/// Returns the code at which the tick finds what runs. Of wide code, one sample in four is heavy
+/// arithmetic if it has that, another one is light, and the others are what is between them. All
+/// programs call the C library's string functions now and then.
 pub fn sample_of(kind: Option<Kind>, nth: u64) -> &'static Code {
     const SCALAR: Code = *b"\x48\x01\xd8\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
     // vmulpd of ymm0 to ymm2, vpaddq of the same, vmulpd and vpaddq of zmm0 to zmm2.
@@ -45,22 +46,22 @@ pub fn is_wide(kind: Kind) -> bool {
 /// What a program does next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
-    /// So many nanoseconds of work.
+    /// Does so many nanoseconds of work.
     Work(Kind, f64),
     Syscall,
-    /// Says what its work is: enum avx_hint_value. No workload does.
+    /// Says what its work is: enum avx_hint_value. No workload does that.
     #[cfg_attr(not(test), allow(dead_code))]
     Hint(u64),
     Sleep(u64),
     /// Lets others run first, in a system call that does not end with that.
     Yield,
-    /// For something to come through the channel.
+    /// Waits for something to come through the channel.
     Wait(Channel),
-    /// Through the channel, after so many nanoseconds.
+    /// Sends something through the channel, after so many nanoseconds.
     Send(Channel, u64),
     /// Ends, and leaves the program to another task, which begins.
     Succeed,
-    /// No workload does: whoever ends has a successor.
+    /// Ends. No workload does that, because each task that ends has a successor.
     #[cfg_attr(not(test), allow(dead_code))]
     Exit,
 }
@@ -69,7 +70,7 @@ pub enum Step {
 pub trait Program {
     fn next(&mut self, now: u64) -> Step;
 
-    /// For people to read.
+    /// Returns a name for people to read.
     fn name(&self) -> &str {
         "a program"
     }
@@ -77,7 +78,7 @@ pub trait Program {
     /// What it waited for has come, and was sent at that time.
     fn received(&mut self, _sent_at: u64) {}
 
-    /// The share of the footprint that the work uses which was given last.
+    /// Returns the share of the footprint that is used by the work that was given last.
     fn uses(&self) -> f64 {
         1.0
     }
@@ -85,11 +86,11 @@ pub trait Program {
 
 /// Sends from outside of the machine.
 pub trait Source {
-    /// When it sends next, and through which channel; None if it is done.
+    /// Returns when it sends next, and through which channel, or None if it is done.
     fn next(&mut self) -> Option<(u64, Channel)>;
 }
 
-/// Whose process a new task is in, what it counts for, and what it uses again and again.
+/// The process that a new task is in, what it counts for, and what it uses again and again.
 #[derive(Clone, Copy, Debug)]
 pub struct Home {
     /// The first task of the process, unless this is it.

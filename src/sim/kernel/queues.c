@@ -5,7 +5,7 @@
 #define DSQS_MAX (3 * SIM_CPUS_MAX)
 
 static struct sim_dsq dsqs[DSQS_MAX];
-/* The kernel's own, of tasks for which there is no CPU where the scheduler wants them. */
+/* The kernel's own queue, of tasks that the scheduler sent to a CPU that is offline. */
 static struct sim_dsq global;
 
 static struct sim_dsq *dsq_of(u64 id)
@@ -56,7 +56,7 @@ static void unlink_from(struct sim_dsq *dsq, struct sim_task *task)
 	dsq->nr--;
 }
 
-/* It no longer waits. */
+/* The task no longer waits. */
 void sim_unlink_task(struct sim_task *task)
 {
 	if (!task->dsq)
@@ -65,14 +65,14 @@ void sim_unlink_task(struct sim_task *task)
 	unlink_from(task->dsq, task);
 }
 
-/* It waits elsewhere, for the same. */
+/* Moves @task to another queue. Unlike with sim_unlink_task(), the kernel's own class keeps it. */
 void sim_relink(struct sim_task *task, struct sim_dsq *dsq)
 {
 	unlink_from(task->dsq, task);
 	sim_link_behind(dsq, task, dsq->last);
 }
 
-/* Behind all others, or before them. */
+/* Links @task behind all others, or before them. */
 static void link_last(struct sim_dsq *dsq, struct sim_task *task, u64 enq_flags)
 {
 	bool is_first = enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT);
@@ -80,7 +80,7 @@ static void link_last(struct sim_dsq *dsq, struct sim_task *task, u64 enq_flags)
 	sim_link_behind(dsq, task, is_first ? NULL : dsq->last);
 }
 
-/* By virtual time; who comes later is behind who is there. */
+/* Links @task by virtual time. Of two with the same, the one that comes later is behind. */
 static void link_by_vtime(struct sim_dsq *dsq, struct sim_task *task)
 {
 	struct sim_task *before = dsq->last;
@@ -128,7 +128,7 @@ static void insert_local(struct sim_task *task, u32 cpu, u64 enq_flags)
 		sim_fail("task %d is sent to CPU %u, which it may not use", task->t.pid, cpu);
 		return;
 	}
-	/* It has just gone, which the scheduler cannot know. */
+	/* The CPU has just gone, which the scheduler cannot know. */
 	if (!sim_cpus[cpu].is_online) {
 		sim_link_behind(&global, task, global.last);
 		return;
@@ -144,7 +144,7 @@ static void insert_local(struct sim_task *task, u32 cpu, u64 enq_flags)
 	}
 }
 
-/* The scheduler says where the task waits; it has to be the one that is being queued now. */
+/* The scheduler says where a task waits. This has to be the task that is being queued now. */
 static void insert(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags, bool by_vtime)
 {
 	struct sim_task *task = p->sim;
@@ -174,7 +174,7 @@ void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq, u64 slice, u64 vti
 	insert(p, dsq, slice, enq_flags, true);
 }
 
-/* A queue that the scheduler made has one order as long as anybody is in it. */
+/* A queue that the scheduler made has one order as long as any task is in it. */
 static void insert_in_order(struct sim_dsq *dsq, struct sim_task *task)
 {
 	bool by_vtime = task->direct_by_vtime;
@@ -190,7 +190,7 @@ static void insert_in_order(struct sim_dsq *dsq, struct sim_task *task)
 		link_last(dsq, task, task->direct_flags);
 }
 
-/* Where the scheduler said, with @cpu for a local queue without a number. */
+/* Inserts @task where the scheduler said. @cpu is that of a local queue without a number. */
 static void insert_where_said(struct sim_task *task, u32 cpu)
 {
 	u64 id = task->direct_dsq;
@@ -219,7 +219,7 @@ static void tell_enqueue(struct sim_task *task, u64 enq_flags)
 	sim_end_call(before);
 }
 
-/* A realtime task waits for those only that came before it. */
+/* A realtime task waits only for those that came before it. */
 static void enqueue_realtime(struct sim_task *task, u32 cpu)
 {
 	sim_link_behind(&sim_cpus[cpu].realtime, task, sim_cpus[cpu].realtime.last);
@@ -247,7 +247,7 @@ void sim_enqueue(struct sim_task *task, u32 cpu, u64 enq_flags)
 		insert_where_said(task, cpu);
 }
 
-/* Whoever waits where it may not be is queued there, and gone before any CPU is told of it. */
+/* A task that waits where it may not be is queued there, and gone before a CPU is told of it. */
 void sim_enqueue_in_passing(struct sim_task *task)
 {
 	if (!sim_is_attached() || task->is_realtime)
@@ -302,11 +302,11 @@ void scx_bpf_reenqueue_local(void)
 		sim_fail("CPU %u is to queue its tasks anew, and keeps them", sim_this_cpu);
 		return;
 	}
-	/* It goes, and a kernel thread moves all that is there. */
+	/* The CPU goes, and a kernel thread moves all tasks that are there. */
 	if (!sim_cpus[sim_this_cpu].is_online)
 		return;
 	sim_is_within_release = true;
-	/* Who comes back comes behind these. */
+	/* A task that comes back is queued behind these. */
 	while (nr-- && (task = next)) {
 		next = task->link.next;
 		if (task->is_leaving)
@@ -317,7 +317,7 @@ void scx_bpf_reenqueue_local(void)
 	sim_is_within_release = false;
 }
 
-/* Those that a scheduler made. */
+/* Forgets the queues that a scheduler made. */
 void sim_queues_forget(void)
 {
 	memset(dsqs, 0, sizeof(dsqs));

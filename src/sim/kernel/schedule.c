@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What runs on a CPU: who is next and who goes on, and what happens to it meanwhile. */
+/* What runs on a CPU: which task is next, which goes on, and what happens to it meanwhile. */
 #include "internal.h"
 
 struct sim_task *sim_releasing;
@@ -25,12 +25,14 @@ void sim_account(u32 cpu)
 		sim_fair_charge(cpu, ran);
 }
 
-/* Whether @cpu goes on with what runs there; otherwise there is somebody in its queue, or nobody.
+/*
+ * Returns true if @cpu goes on with what runs there. Otherwise the next task is in its local queue,
+ * if there is one.
  */
 static bool keeps(u32 cpu, struct sim_task *prev)
 {
 	bool is_queued = prev && prev->t.scx.flags & SCX_TASK_QUEUED;
-	/* The kernel speaks of no task of another class. */
+	/* The kernel tells the scheduler of no task of another class. */
 	struct sim_task *told = prev && !prev->is_realtime ? prev : NULL;
 	struct sim_call before;
 
@@ -106,8 +108,8 @@ static void enter_cpu(u32 cpu, struct sim_task *next)
 }
 
 /*
- * What listens to switches hears of those to and from the idle task too, of each as soon as
- * the scheduler has heard who is next, and of none if that is who ran before.
+ * The program that listens to switches also hears of those to and from the idle task. It hears of
+ * each as soon as the scheduler has heard which task is next, and of none if that task ran before.
  */
 static void tell_switch(struct sim_task *prev, const struct sim_task *next)
 {
@@ -115,7 +117,7 @@ static void tell_switch(struct sim_task *prev, const struct sim_task *next)
 		sim_tell_switch(prev ? &prev->t : &sim_idle_task);
 }
 
-/* A realtime task runs as soon as it is there, if no other one does. */
+/* Returns true if a realtime task begins to run: as soon as it is there, if no other one runs. */
 static bool turns_to_realtime(u32 cpu, struct sim_task *prev)
 {
 	struct sim_task *next = sim_cpus[cpu].realtime.first;
@@ -127,7 +129,7 @@ static bool turns_to_realtime(u32 cpu, struct sim_task *prev)
 	else
 		sim_preempt(cpu);
 	enter_cpu(cpu, next);
-	/* Of who was preempted it is told already. */
+	/* If a task was preempted, sim_preempt() has told of the switch already. */
 	if (!prev || prev->is_realtime)
 		tell_switch(prev, next);
 	return true;
@@ -159,7 +161,7 @@ void sim_schedule(u32 cpu)
 			left = NULL;
 		}
 	}
-	/* Who left may be the next one again, if nobody else took it meanwhile. */
+	/* The task that left may be the next one again, if no other CPU took it meanwhile. */
 	next = sim_cpus[cpu].local.first;
 	if (next) {
 		enter_cpu(cpu, next);
@@ -174,8 +176,9 @@ void sim_schedule(u32 cpu)
 }
 
 /*
- * What runs on @cpu has to wait for a task of a higher class. The kernel asks the scheduler
- * who would be next before it sees that it is none of its tasks, and then tells it.
+ * The task that runs on @cpu has to wait for a task of a higher class. The kernel asks the
+ * scheduler which task would be next before it sees that the next task is none of the scheduler's.
+ * Then it tells the scheduler.
  */
 void sim_preempt(u32 cpu)
 {
@@ -213,7 +216,10 @@ void sim_block(u32 cpu)
 	sim_schedule(cpu);
 }
 
-/* What runs on @cpu is interrupted at @code; or another CPU ticks for that (nohz_full). */
+/*
+ * What runs on @cpu is interrupted at @code. The CPU that ticks is @by, which may be another one
+ * (nohz_full).
+ */
 void sim_tick(u32 cpu, u32 by, const u8 *code)
 {
 	struct sim_task *curr = sim_cpus[cpu].curr;
@@ -270,8 +276,8 @@ void sim_yield(u32 cpu)
 }
 
 /*
- * A program hears of it, within which what runs there cannot move. The kernel can be preempted:
- * where the program asks for that it is still in it.
+ * A BPF program hears of the hint. The task that runs on @cpu cannot move while it is in that
+ * program. The kernel can be preempted: if the program asks for that, the task is still in it.
  */
 void sim_hint(u32 cpu, u64 hint)
 {

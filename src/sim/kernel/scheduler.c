@@ -2,8 +2,8 @@
 /*
  * The scheduler itself, and what the agent would tell it or ask of it.
  *
- * All that is variable in it is in two sections of its own, so that each run begins with
- * the scheduler as it was compiled. What is constant to it is variable here, for the
+ * All variables of the scheduler are in two sections of their own, so that each run begins
+ * with the scheduler as it was compiled. What is constant to it is variable here, because the
  * agent sets it before loading.
  */
 #include "kernel.h"

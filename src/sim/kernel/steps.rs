@@ -27,7 +27,8 @@ impl<H: Hardware> Engine<H> {
         }
     }
 
-    /// What is next on the CPU begins, if it is not still at something; whoever is at it.
+    /// Begins the next step on the CPU, unless the CPU is still at something. Returns the task that
+    /// is at it.
     fn take_step(&mut self, cpu: u32) -> Option<Task> {
         let (now, mut given) = (self.now, 0.0);
         let (task, thread) = self.running(cpu)?;
@@ -50,7 +51,7 @@ impl<H: Hardware> Engine<H> {
         Some(task)
     }
 
-    /// The step is under way from now on; what the kernel has to do with it happens at once.
+    /// The step is under way from now on. What the kernel has to do with it happens at once.
     fn begin(&mut self, cpu: u32, task: Task, step: Option<Step>) {
         match step {
             Some(Step::Work(kind, _)) => {
@@ -88,7 +89,7 @@ impl<H: Hardware> Engine<H> {
             None => {}
         }
         self.settle_resched(Some(cpu));
-        // Who faulted and goes on elsewhere has used nothing of it here.
+        // A task that faulted and goes on elsewhere has used nothing of its footprint here.
         if matches!(step, Some(Step::Work(..))) && self.kernel.current(cpu) == Some(task) {
             self.fetch(cpu);
         }

@@ -99,7 +99,7 @@ void sim_task_exit(struct sim_task *task)
 	free(task);
 }
 
-/* Where the scheduler would have it. */
+/* Returns the CPU where the scheduler wants the task. */
 static u32 select_cpu(struct sim_task *task, u64 wake_flags)
 {
 	struct sim_call before = sim_begin_call(SIM_SELECT_CPU, task);
@@ -114,14 +114,14 @@ static u32 select_cpu(struct sim_task *task, u64 wake_flags)
 
 void sim_wake(struct sim_task *task, u32 waker_cpu, u64 wake_flags)
 {
-	/* Whoever is new is not said to wake up, nor that a CPU was selected for it. */
+	/* A new task is not said to wake up, nor is a CPU said to have been selected for it. */
 	bool is_new = task->ran_on < 0;
 	u64 flags = is_new ? 0 : SCX_ENQ_WAKEUP;
 	u32 cpu = task->cpu;
 
 	if (task->state != SIM_SLEEPS || sim_fair_wakes(task))
 		return;
-	/* What it waited for is told where there is somebody. */
+	/* What the task waited for comes to a CPU that is online. */
 	sim_this_cpu = sim_cpus[waker_cpu].is_online ? waker_cpu : sim_fallback_cpu(task);
 	if (task->is_realtime) {
 		cpu = sim_fallback_cpu(task);
@@ -136,7 +136,7 @@ void sim_wake(struct sim_task *task, u32 waker_cpu, u64 wake_flags)
 	task->cpu = cpu;
 	task->runnable_at = scx_bpf_now();
 	sim_enqueue(task, cpu, flags);
-	/* As for a task of any class, whether or not it waits there. */
+	/* The CPU schedules as for a task of any class, whether or not the task waits there. */
 	if (!sim_cpus[cpu].curr)
 		sim_resched_cpu(cpu);
 }
@@ -156,7 +156,7 @@ u64 sim_task_ran(const struct sim_task *task)
 	return task->t.se.sum_exec_runtime;
 }
 
-/* Up to now. */
+/* Returns for how long the task has waited up to now. */
 u64 sim_task_waited(const struct sim_task *task)
 {
 	u64 waits_ns = task->state == SIM_WAITS ? scx_bpf_now() - task->runnable_at : 0;

@@ -2,7 +2,7 @@
 /* Timers of the scheduler. */
 #include "internal.h"
 
-/* Those that are started. */
+/* The timers that are started. */
 static struct bpf_timer *timers;
 
 void sim_timer_start(struct bpf_timer *timer, u64 ns)
@@ -28,7 +28,7 @@ bool sim_next_timer(u64 *at)
 	return found;
 }
 
-/* One that is due: what it asks of CPUs is done before the next one. */
+/* Runs one timer that is due. What it asks of CPUs is done before the next one runs. */
 void sim_run_timer(void)
 {
 	int key = 0;

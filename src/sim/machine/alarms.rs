@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One alarm for each core, and which of them is the first.
 //!
-//! A tournament: each node holds the earlier one of the two below it, and the root the first of
-//! all. Setting an alarm again replaces it, so nothing old is ever left in here, and nothing is
-//! allocated after the beginning.
+//! The alarms form a tournament tree: each node holds the earlier of the two times below it, and
+//! the root holds the first of all. Setting an alarm again replaces it, so no old alarm is ever
+//! left in the tree, and nothing is allocated after `new`.
 
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub struct Alarms {
-    /// The root is at 1, the nodes below n at 2n and 2n + 1, and the cores from the middle on.
+    /// The root is at 1, the nodes below n are at 2n and 2n + 1, and the cores are in the second
+    /// half.
     nodes: Vec<u64>,
 }
 
@@ -39,7 +40,7 @@ impl Alarms {
         Some(self.nodes[1]).filter(|&time| time != NEVER)
     }
 
-    /// One of the cores whose alarm is the first, if it is due.
+    /// Returns one of the cores whose alarm is the first, with its time, if that alarm is due.
     pub fn due(&self, now: u64) -> Option<(u64, usize)> {
         let time = self.first_time().filter(|&time| time <= now)?;
         let mut node = 1;

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a task finds in the caches of a core when it comes back to it, and what it has to wait for.
 //!
-//! Problem: to move a task costs more than the switch. What it uses again and again is in the
-//! caches of the core that it left. How much of it has to be fetched depends on how long it was
+//! Problem: moving a task costs more than the switch. What it uses again and again is in the caches
+//! of the core that it left. How much of this has to be fetched depends on how long the task was
 //! away, on what others ran there meanwhile, and on how much of it is used at all before the next
-//! move: a move of some microseconds and back costs little, one for good costs all of it.
+//! move: a move away and back within some microseconds costs little, a permanent one costs all of
+//! it.
 //!
 //! Mechanism: a thread has a footprint: code, which it shares with its program, and data of its
 //! own. Each core has first-level caches for both and a second level, shared by its siblings. What
-//! is fetched into a cache evicts what was there, at random: of what somebody left behind, e to
-//! the minus F remains after F times the capacity was filled. What a thread writes elsewhere is no
-//! longer valid where it was before. Whatever is missing of what a step uses is fetched when it
-//! begins, or goes on elsewhere: from the second level, from the last-level cache, from the core
-//! where the thread was before, or from another last-level cache. Some of these wait for each
-//! other, and some do not.
+//! is fetched into a cache evicts what was there, at random: of what a thread left behind, a share
+//! of e to the minus F remains after F times the capacity was filled. What a thread writes
+//! elsewhere is no longer valid where it was before. What a step uses and misses is fetched when
+//! the step begins or goes on elsewhere: from the second level, from the last-level cache, from the
+//! core where the thread was before, or from another last-level cache. Some of these fetches wait
+//! for each other, and some do not.
 //!
 //! Limits: footprints do not change. What a thread uses only once misses on every core alike and is
-//! part of its work. Nobody waits for bandwidth, and the last-level cache holds everything.
+//! part of its work. No fetch waits for bandwidth, and the last-level cache holds everything.
 
 use std::collections::BTreeMap;
 
@@ -41,13 +42,13 @@ pub struct Timing {
     pub l2_lines: f64,
     pub l2_ns: f64,
     pub llc_ns: f64,
-    /// From another core of the same last-level cache.
+    /// The time of a fetch from another core of the same last-level cache.
     pub neighbour_ns: f64,
-    /// From another last-level cache.
+    /// The time of a fetch from another last-level cache.
     pub remote_ns: f64,
-    /// How many are fetched at once on average.
+    /// How many lines are fetched at once on average.
     pub overlap: f64,
-    /// Of the data that is used, how much is written.
+    /// The share of the used data that is written.
     pub written: f64,
 }
 
@@ -56,18 +57,19 @@ pub const SKYLAKE: Timing = Timing {
     // 32 KiB for code, as much for data, and 1 MiB: AnandTech, "The Intel Skylake-X Review".
     l1_lines: 512.0,
     l2_lines: 16384.0,
-    // Ibid.: 11 to 13 cycles, and 77.
+    // That review measured 11 to 13 cycles, and 77.
     l2_ns: 3.4,
     llc_ns: 20.3,
     // J. McCalpin in Intel's forum on "Core-to-Core Communication Latency": 40 to 42 ns for what
     // another core of a Broadwell-EP has modified. The last-level cache of a Skylake-SP holds what
     // second levels evict, so what a task left a moment ago is not in there.
     neighbour_ns: 41.0,
-    // Assumption: of the order of an access to memory.
+    // Assumption: it is of the order of an access to memory.
     remote_ns: 100.0,
     // Ferdman et al., "Clearing the Clouds": 1.4 to 2.3 in servers.
     overlap: 2.0,
-    // Assumption. In the thesis behind nginx.toml most of the misses that moves cause are stores.
+    // This is an assumption. In the thesis behind nginx.toml most of the misses that moves cause
+    // are stores.
     written: 0.5,
 };
 
@@ -77,7 +79,7 @@ enum Owner<T> {
     Data(T),
 }
 
-/// How much was ever fetched into the caches of a core.
+/// How many lines were ever fetched into the caches of a core.
 #[derive(Clone, Copy, Debug, Default)]
 struct Filled {
     code: f64,
@@ -85,30 +87,30 @@ struct Filled {
     second: f64,
 }
 
-/// Of an owner, on a core, when it was there the last time.
+/// What an owner had in the caches of a core when it was there the last time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
     first: f64,
     second: f64,
-    /// When that was, by what was filled, and by what the owner had written.
+    /// When that was: how much had been filled into each level, and how much the owner had written.
     first_at: f64,
     second_at: f64,
     written_at: f64,
 }
 
-/// Of an owner, wherever it was.
+/// What is known of an owner across all cores.
 #[derive(Clone, Copy, Debug, Default)]
 struct History {
     last_core: usize,
     written: f64,
 }
 
-/// Of tasks that are known as `T`.
+/// The caches of all cores, in which tasks are identified by a `T`.
 pub struct Caches<T> {
     timing: Timing,
-    /// By CPU.
+    /// The core of each CPU.
     core_of: Vec<usize>,
-    /// By core.
+    /// The last-level cache of each core.
     llc_of: Vec<usize>,
     filled: Vec<Filled>,
     left: BTreeMap<(Owner<T>, usize), Left>,
@@ -116,7 +118,7 @@ pub struct Caches<T> {
 }
 
 impl<T: Copy + Ord> Caches<T> {
-    /// All empty.
+    /// Returns caches that are all empty.
     pub fn new(timing: Timing, places: &[Place]) -> Self {
         let mut cores = BTreeMap::new();
         for place in places {
@@ -141,8 +143,8 @@ impl<T: Copy + Ord> Caches<T> {
         self.core_of[cpu as usize]
     }
 
-    /// For how long the task waits if it is to do so much work on the CPU, which uses a share of
-    /// its footprint.
+    /// Returns for how long the task waits if it is to do `work_ns` of work on the CPU, which uses
+    /// `share` of its footprint.
     pub fn fetch(
         &mut self,
         task: T,
@@ -152,7 +154,7 @@ impl<T: Copy + Ord> Caches<T> {
         work_ns: f64,
     ) -> f64 {
         let core = self.core_of(cpu);
-        // It cannot look at more than one after the other.
+        // The task cannot use more lines than it can read one after the other in this time.
         let most = work_ns / self.timing.l2_ns;
         let mut wait = 0.0;
         let owners =
@@ -201,7 +203,7 @@ impl<T: Copy + Ord> Caches<T> {
         (to_first - to_second).max(0.0) * l2_ns + to_second * far_ns
     }
 
-    /// The task is no more.
+    /// Forgets a task that has ended.
     pub fn forget(&mut self, task: T) {
         let owner = Owner::Data(task);
         self.histories.remove(&owner);
@@ -211,7 +213,8 @@ impl<T: Copy + Ord> Caches<T> {
     }
 }
 
-/// Of the lines that are used, if so many of all that fit are there, whichever these are.
+/// Returns how many of the `used` lines are missing if `left` of the `fit` lines that fit are
+/// there. Any of these may be there alike.
 fn missing(used: f64, left: f64, fit: f64) -> f64 {
     used * (1.0 - left / fit).max(0.0)
 }
@@ -223,7 +226,8 @@ mod tests {
 
     const ONE: Footprint = Footprint { program: 1, code: 0.0, data: 256.0 };
 
-    /// Two sockets of two cores with two threads each; numbers that are easy to reckon with.
+    /// Returns the caches of two sockets of two cores with two threads each, with numbers that are
+    /// easy to calculate with.
     fn caches() -> Caches<u32> {
         let timing = Timing {
             l1_lines: 512.0,
@@ -265,9 +269,9 @@ mod tests {
         let mut caches = caches();
         caches.fetch(1, &ONE, 0, 1.0, 1e6);
         assert_near(caches.fetch(1, &ONE, 1, 0.25, 1e6), 64.0 * 20.0 / 2.0);
-        // By now it was on this core before.
+        // This time the task was on this core before.
         assert_near(caches.fetch(1, &ONE, 1, 1.0, 1e6), 192.0 * 10.0 / 2.0);
-        // In 8 ns nobody looks at more than 8 lines of a second level.
+        // In 8 ns no task uses more than 8 lines of a second level.
         let mut caches = self::caches();
         assert_near(caches.fetch(1, &ONE, 0, 1.0, 8.0), 8.0 * 10.0 / 2.0);
     }
@@ -292,7 +296,7 @@ mod tests {
         caches.timing.written = 0.5;
         caches.fetch(1, &ONE, 0, 1.0, 1e6);
         caches.fetch(1, &ONE, 1, 0.25, 1e6);
-        // Half of a quarter.
+        // A quarter was used elsewhere, and half of this was written.
         assert_near(caches.fetch(1, &ONE, 0, 1.0, 1e6), 32.0 * 20.0 / 2.0);
     }
 
@@ -304,7 +308,7 @@ mod tests {
         assert_near(caches.fetch(2, &code, 0, 1.0, 1e6), 0.0);
         let other = Footprint { program: 8, ..code };
         assert_near(caches.fetch(3, &other, 0, 1.0, 1e6), 1024.0 * 10.0 / 2.0);
-        // More of it than a first level holds was never there.
+        // The first level never held more of it than fits.
         assert!(caches.fetch(1, &code, 0, 1.0, 1e6) < 1024.0 * 10.0 / 2.0);
     }
 

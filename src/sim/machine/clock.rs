@@ -3,14 +3,14 @@
 
 use super::model::{Licence, Model};
 
-/// What a clock goes by, besides what its core executes.
+/// What a clock depends on, besides what its core executes.
 #[derive(Clone, Copy)]
 pub struct Moment<'a> {
     pub model: &'a Model,
     pub now: u64,
-    /// Of the model, for the active cores of the socket.
+    /// The step of the model for the number of active cores of the socket.
     pub step: usize,
-    /// Whether the core is one of these.
+    /// Whether the core is one of the active cores.
     pub is_active: bool,
 }
 
@@ -20,7 +20,7 @@ struct Request {
     target: Licence,
 }
 
-/// What the core has when it goes on.
+/// A halt, with the licence and the clock that the core has when it goes on.
 #[derive(Clone, Copy, Debug)]
 struct Halt {
     until: u64,
@@ -28,7 +28,7 @@ struct Halt {
     mhz: u32,
 }
 
-/// The end of a hold is near, and what the core has after it is settled.
+/// A hold that is about to end, with the licence that the core is settled to have after it.
 #[derive(Clone, Copy, Debug)]
 struct Rise {
     at: u64,
@@ -39,15 +39,15 @@ struct Rise {
 pub struct Clock {
     licence: Licence,
     mhz: u32,
-    /// The highest licence that an instruction needs which is executed now.
+    /// The highest licence that any instruction executed now needs.
     demand: Licence,
-    /// By licence: when the last instruction ended that needed it.
+    /// When the last instruction that needed the licence ended, for each licence.
     last_use: [u64; 3],
     request: Option<Request>,
-    /// Only if instructions that need more came between its decision and its time; otherwise both
-    /// are one.
+    /// Set only if instructions that need a higher licence came between the decision and its time.
+    /// Otherwise the two need not be told apart.
     rise: Option<Rise>,
-    /// What these need.
+    /// The highest licence that such instructions need.
     missed: Licence,
     halt: Option<Halt>,
 }
@@ -68,17 +68,19 @@ impl Clock {
         }
     }
 
-    /// The one that the core has, whatever it asks for.
+    /// Returns the licence that the core has, whatever it asks for.
     pub fn licence(&self) -> Licence {
         self.licence
     }
 
-    /// While the core stands still this is the clock that it had.
+    /// Returns the clock of the core. While the core stands still this is the clock that it had
+    /// before.
     pub fn mhz(&self) -> u32 {
         self.mhz
     }
 
-    /// Of the instructions that the core would execute otherwise at this clock, how many it does.
+    /// Returns the share of the instructions that the core dispatches, of those that it would
+    /// execute at this clock if it were neither throttled nor halted.
     pub fn dispatch(&self, model: &Model) -> f64 {
         let is_throttled = model.throttles_narrow || self.demand > self.licence;
         match (self.halt, self.request) {
@@ -88,7 +90,7 @@ impl Clock {
         }
     }
 
-    /// To be settled next.
+    /// Sets the licence that the core needs now. `settle` must be called next.
     pub fn set_demand(&mut self, model: &Model, now: u64, demand: Licence) {
         if demand > self.demand {
             self.come_too_late(model, now, demand);
@@ -101,7 +103,8 @@ impl Clock {
         self.demand = demand;
     }
 
-    /// Who needs more than is needed up to now may find that the core is about to rise.
+    /// Notes instructions that need a higher licence than those before: the core may be about to
+    /// raise its clock.
     fn come_too_late(&mut self, model: &Model, now: u64, demand: Licence) {
         let at = self.held_until(model);
         let is_settled = now < at && now >= at.saturating_sub(model.release_ns);
@@ -114,7 +117,7 @@ impl Clock {
         }
     }
 
-    /// Does all that is due.
+    /// Makes all changes that are due.
     pub fn settle(&mut self, at: Moment) {
         loop {
             if self.halt.is_some_and(|halt| halt.until > at.now) {
@@ -135,7 +138,7 @@ impl Clock {
         }
     }
 
-    /// For a higher licence, where one is needed.
+    /// Asks for a higher licence where one is needed, and drops a request that is answered.
     fn ask(&mut self, at: Moment) {
         let is_answered =
             |request: &Request| request.until <= at.now && request.target <= self.licence;
@@ -151,7 +154,7 @@ impl Clock {
                 self.request = Some(Request { until, target: needed });
                 (self.rise, self.missed) = (None, Licence::L0);
             }
-            // More may be asked for as long as there is no answer.
+            // The request may still be raised as long as there is no answer.
             Some(request) if request.until > at.now => {
                 request.target = request.target.max(self.demand);
             }
@@ -159,7 +162,8 @@ impl Clock {
         }
     }
 
-    /// What is asked for is granted even if nobody needs it any longer.
+    /// Returns the licence that the core should have now. A request is granted even if no
+    /// instruction needs the licence any longer.
     fn due_licence(&self, at: Moment) -> Licence {
         match (self.request, self.rise) {
             (Some(request), _) if request.until > at.now => self.licence,
@@ -171,12 +175,13 @@ impl Clock {
         }
     }
 
-    /// If nobody needs its licence before.
+    /// Returns when the hold of the core's licence ends if no instruction needs this licence
+    /// before.
     fn held_until(&self, model: &Model) -> u64 {
         self.last_use[self.licence as usize].saturating_add(model.hold_ns)
     }
 
-    /// Of what the core has.
+    /// Returns the highest licence, of those up to the core's own, that is needed or still held.
     fn still_held(&self, model: &Model, now: u64) -> Licence {
         let is_held = |licence: &Licence| {
             let end = self.last_use[*licence as usize].saturating_add(model.hold_ns);
@@ -187,12 +192,13 @@ impl Clock {
 
     fn halt_for(&self, at: Moment, licence: Licence, mhz: u32) -> u64 {
         let for_count = licence == self.licence;
-        // Who sleeps deeply has no clock that could change; it gets the right one with its power.
+        // A core that sleeps deeply has no clock that could change. It gets the right one with its
+        // power.
         let is_free = mhz == self.mhz || !at.is_active;
         if is_free || (for_count && !at.model.count_step_halts) { 0 } else { at.model.halt_ns }
     }
 
-    /// When it is to be settled again if nothing happens before.
+    /// Returns when the clock is to be settled again if nothing happens before.
     pub fn next_change(&self, model: &Model) -> Option<u64> {
         match (self.halt, self.request, self.rise) {
             (Some(halt), ..) => Some(halt.until),

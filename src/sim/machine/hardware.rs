@@ -10,30 +10,31 @@ use crate::bpf::places::name_by_first_cpu;
 
 /// How fast CPUs are.
 pub trait Hardware {
-    /// From now on the CPU executes this, or idles.
+    /// Lets the CPU execute `what` from now on, or idle if that is `None`.
     fn run(&mut self, cpu: u32, what: Option<Kind>);
-    /// What runs there waits for its caches, or no longer does.
+    /// Tells whether what runs on the CPU waits for its caches from now on.
     fn wait(&mut self, _cpu: u32, _waits: bool) {}
-    /// Work done in a nanosecond.
+    /// Returns the work that the CPU does in a nanosecond.
     fn rate(&self, cpu: u32) -> f64;
-    /// The share of its speed that a CPU loses to licences.
+    /// Returns the share of its speed that a CPU loses to licences.
     fn loses(&self, _cpu: u32) -> f64 {
         0.0
     }
-    /// What counters that tell of the clock have counted of a CPU, if there are any.
+    /// Returns what the clock counters of a CPU have counted, if there are any.
     fn counts(&mut self, _cpu: u32) -> Option<[u64; 3]> {
         None
     }
-    /// How long it takes until the CPU can run something: no time if it does.
+    /// Returns how long it takes until the CPU can run something. This is 0 if it already runs
+    /// something.
     fn wakes_in(&self, _cpu: u32) -> u64 {
         0
     }
-    /// When rates change next, if nobody calls run().
+    /// Returns when rates change next, if neither `run` nor `wait` is called before.
     fn next_change(&self) -> Option<u64>;
     fn advance(&mut self, to: u64);
-    /// A CPU whose rate changed and which was not told of yet.
+    /// Returns a CPU whose rate changed and that was not returned yet.
     fn take_changed(&mut self) -> Option<u32>;
-    /// Where the CPU is, which is about caches here.
+    /// Returns where the CPU is. Here this matters for caches.
     fn place(&self, cpu: u32) -> Place {
         Place { core: cpu as usize, llc: 0, node: 0, socket: 0 }
     }
@@ -56,7 +57,7 @@ impl Modelled {
         }
     }
 
-    /// Of the core of a CPU.
+    /// Returns the books of the core of a CPU.
     pub fn books(&mut self, cpu: u32) -> Books {
         self.machine.books(cpu as usize)
     }
@@ -114,7 +115,7 @@ impl Hardware for Modelled {
     }
 }
 
-/// CPUs that are always at their best.
+/// CPUs that always run at full speed.
 #[cfg(any(test, feature = "fuzz"))]
 pub struct Steady;
 
@@ -133,7 +134,7 @@ impl Hardware for Steady {
     }
 }
 
-/// What the agent would read of the machine.
+/// Returns what the agent would read about the topology of the machine.
 pub fn places(topology: &Topology) -> Vec<avx_topology> {
     let cpus = &topology.cpus;
     let is_same_core = |a: &Place, b: &Place| (a.socket, a.core) == (b.socket, b.core);

@@ -2,22 +2,22 @@
 //! The modelled hardware: how fast each CPU is, depending on what all of them execute.
 //!
 //! Problem: on processors that lower their clock for wide vectors, what a burst costs is paid by
-//! whoever runs on that core afterwards. It depends on licences, on siblings, and on how many cores
-//! of the socket are active. Real ones cannot be had for every experiment.
+//! the tasks that run on that core afterwards. The cost depends on licences, on siblings, and on
+//! how many cores of the socket are active. Real processors cannot be had for every experiment.
 //!
-//! Mechanism: each core has a licence for wide vectors. Instructions that need a higher one make
-//! it ask; it is throttled meanwhile, stands still to change its clock, and keeps the licence for a
-//! while after the last such instruction. Some microseconds before the end of that it is settled: a
-//! burst that comes then is answered by a halt up and another one down. The clock depends on the
-//! licence and on the number of active cores. Siblings share their core's licence and clock, and
-//! one has all of its core while the other waits for its caches. A core that idles has to wake up,
-//! which takes the longer the longer it idled. All numbers are in the model. Time
-//! only moves by `advance`; between two changes all rates are constant.
+//! Mechanism: each core has a licence for wide vectors. Instructions that need a higher one make it
+//! ask; it is throttled meanwhile, stands still to change its clock, and keeps the licence for a
+//! while after the last such instruction. The end of this time is settled some microseconds before
+//! it comes: a burst that comes in between is answered by a halt to raise the clock and another one
+//! to lower it. The clock depends on the licence and on the number of active cores. Siblings share
+//! their core's licence and clock, and one has all of the core while the other waits for its
+//! caches. A core that idles has to wake up, which takes longer the longer it idled. All numbers
+//! are in the model. Time only moves by `advance`; between two changes all rates are constant.
 //!
-//! Limits: a model, not a measurement. Left out are
+//! Limits: this is a model, not a measurement. These are left out:
 //! - the density of heavy instructions: the first one counts;
 //! - that 256-bit units wake up slowly: light 256-bit instructions cost nothing;
-//! - that who waits still has its part of the core's buffers;
+//! - that a CPU that waits still holds its part of the core's buffers;
 //! - limits by power, current and heat, and clocks that the operating system chooses;
 //! - attenuation: hardware may stay at the lower clock if active cores come and go too often.
 
@@ -37,7 +37,7 @@ use self::alarms::Alarms;
 use self::clock::{Clock, Moment};
 use self::model::{Kind, Licence, Model};
 
-/// Where a CPU is. Any numbers will do; those of cores need only differ within a socket.
+/// Where a CPU is. Any numbers may be used; those of cores need only differ within a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub core: usize,
@@ -52,7 +52,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Numbered as Linux does: first a CPU of each core, then their siblings. A socket is a node.
+    /// Returns a topology whose CPUs are numbered in the way of Linux: first one CPU of each core,
+    /// then their siblings. Each socket is a node.
     pub fn regular(sockets: usize, llcs: usize, cores: usize, threads: usize) -> Self {
         let core_places = (0..sockets * llcs * cores).map(|core| Place {
             core,
@@ -63,7 +64,7 @@ impl Topology {
         Self { cpus: (0..threads).flat_map(|_| core_places.clone()).collect() }
     }
 
-    /// With the cores of each socket shared out evenly among so many nodes.
+    /// Divides the cores of each socket evenly among `of_each` nodes.
     pub fn in_nodes(self, of_each: usize) -> Self {
         let cores = (self.cores_of_a_socket() / of_each).max(1);
         let cpus = self.cpus.into_iter().map(|it| Place { node: it.core / cores, ..it });
@@ -78,7 +79,7 @@ impl Topology {
         self.nr_cores() < self.cpus.len()
     }
 
-    /// In the order of their first CPUs.
+    /// Returns the CPUs of each core. The cores are in the order of their first CPUs.
     pub fn cpus_by_core(&self) -> Vec<Vec<u32>> {
         let mut cores: Vec<((usize, usize), Vec<u32>)> = Vec::new();
         for (cpu, place) in (0..).zip(&self.cpus) {
@@ -91,7 +92,7 @@ impl Topology {
         cores.into_iter().map(|(_, cpus)| cpus).collect()
     }
 
-    /// Of the one that has the most.
+    /// Returns the number of cores of the socket that has the most.
     pub fn cores_of_a_socket(&self) -> usize {
         let cores: BTreeSet<_> = self.cpus.iter().map(|it| (it.socket, it.core)).collect();
         let of = |socket| cores.iter().filter(|(of, _)| *of == socket).count();
@@ -103,19 +104,19 @@ impl Topology {
 struct Cpu {
     core: usize,
     runs: Option<Kind>,
-    /// For its caches, if it runs.
+    /// Whether it waits for its caches. This is false while it idles.
     waits: bool,
-    /// As last reported.
+    /// The rate that was reported last.
     rate: f64,
 }
 
 #[derive(Debug)]
 struct Core {
     socket: usize,
-    /// Of `Machine::by_core`.
+    /// Which range of `Machine::by_core` holds its CPUs.
     cpus: Range<usize>,
     busy_cpus: u32,
-    /// Of these.
+    /// How many of the busy CPUs wait for their caches.
     waiting_cpus: u32,
     idle_since: u64,
     is_active: bool,
@@ -127,12 +128,12 @@ struct Core {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Books {
     at: u64,
-    /// The share of its speed that it loses at present.
+    /// The share of its speed that the core loses at present.
     loses: f64,
     pub by_licence: [u64; 3],
-    /// In the same time, by licence.
+    /// Clock cycles in the same time, by licence.
     pub cycles: [u64; 3],
-    /// To lower clocks than that of L0, to throttling and to halts.
+    /// The time lost to lower clocks than that of L0, to throttling and to halts.
     pub lost: f64,
 }
 
@@ -140,7 +141,7 @@ pub struct Books {
 struct Socket {
     cores: Range<usize>,
     active_cores: u32,
-    /// Of the model.
+    /// The step of the model for the number of active cores.
     step: usize,
 }
 
@@ -160,7 +161,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// All CPUs idle.
+    /// Returns a machine on which all CPUs idle.
     pub fn new(model: &Model, topology: Topology) -> Self {
         let places = &topology.cpus;
         let mut members: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
@@ -219,32 +220,33 @@ impl Machine {
         self.now
     }
 
-    /// How much work a CPU does in a nanosecond, relative to one that is alone on its core, at the
-    /// highest L0 clock and not throttled. 0.0 while it stands still or idles.
+    /// Returns how much work a CPU does in a nanosecond, relative to one that is alone on its core,
+    /// at the highest L0 clock and not throttled. This is 0.0 while the CPU stands still or idles.
     pub fn rate(&self, cpu: usize) -> f64 {
         self.cpus.get(cpu).map_or(0.0, |cpu| cpu.rate)
     }
 
-    /// That the core of a CPU really has, which no scheduler can see.
+    /// Returns the licence that the core of a CPU really has, which no scheduler can see.
     #[cfg(test)]
     pub fn licence(&self, cpu: usize) -> Licence {
         self.core_of(cpu).map_or(Licence::L0, |core| core.clock.licence())
     }
 
-    /// While a core stands still this is the clock that it had.
+    /// Returns the clock of the core of a CPU. While the core stands still this is the clock that
+    /// it had before.
     #[cfg(test)]
     pub fn frequency_mhz(&self, cpu: usize) -> u32 {
         self.core_of(cpu).map_or(0, |core| core.clock.mhz())
     }
 
-    /// Of the core of a CPU, up to now.
+    /// Returns the books of the core of a CPU, up to now.
     pub fn books(&mut self, cpu: usize) -> Books {
         let Some(index) = self.cpus.get(cpu).map(|cpu| cpu.core) else { return Books::default() };
         self.book(index);
         self.cores[index].books
     }
 
-    /// The share of its speed that the core of a CPU loses to licences at present.
+    /// Returns the share of its speed that the core of a CPU loses to licences at present.
     pub fn loses(&self, cpu: usize) -> f64 {
         self.core_of(cpu).map_or(0.0, |core| core.books.loses)
     }
@@ -253,13 +255,14 @@ impl Machine {
         self.cores.get(self.cpus.get(cpu)?.core)
     }
 
-    /// Until then all rates stay what they are if nobody calls `run`. They need not change then.
+    /// Returns the time up to which all rates stay the same if neither `run` nor `wait` is called.
+    /// They need not change then.
     pub fn next_change(&self) -> Option<u64> {
         self.alarms.first_time()
     }
 
-    /// From now on `cpu` executes this, or idles. The result is the CPUs whose rate changed by
-    /// that, each once.
+    /// Lets `cpu` execute `what` from now on, or idle if that is `None`. Returns the CPUs whose
+    /// rate changed by this, each once.
     pub fn run(&mut self, cpu: usize, what: Option<Kind>) -> &[usize] {
         self.changed.clear();
         let Some(state) = self.cpus.get_mut(cpu).filter(|state| state.runs != what) else {
@@ -283,7 +286,8 @@ impl Machine {
         self.report()
     }
 
-    /// What runs on `cpu` waits for its caches, or no longer does. The result is as that of `run`.
+    /// Tells whether what runs on `cpu` waits for its caches from now on. Returns the CPUs whose
+    /// rate changed by this, each once.
     pub fn wait(&mut self, cpu: usize, waits: bool) -> &[usize] {
         self.changed.clear();
         let runs = self.cpus.get(cpu).is_some_and(|state| state.runs.is_some());
@@ -293,7 +297,7 @@ impl Machine {
         self.report()
     }
 
-    /// Whether that is new.
+    /// Returns true if this is a change.
     fn set_waiting(&mut self, cpu: usize, waits: bool) -> bool {
         let is_new = std::mem::replace(&mut self.cpus[cpu].waits, waits) != waits;
         let waiting = &mut self.cores[self.cpus[cpu].core].waiting_cpus;
@@ -305,8 +309,8 @@ impl Machine {
         is_new
     }
 
-    /// Goes on to `to`, which should not be beyond `next_change`, for rates may be others in
-    /// between. The result is the CPUs whose rate changed by that, each once.
+    /// Goes on to `to`, which should not be beyond `next_change`, because rates may differ in
+    /// between. Returns the CPUs whose rate changed by this, each once.
     pub fn advance(&mut self, to: u64) -> &[usize] {
         self.changed.clear();
         while let Some((time, core)) = self.alarms.due(to) {
@@ -330,13 +334,14 @@ impl Machine {
         }
     }
 
-    /// How long it takes until `cpu` can run something: a core sleeps if both siblings idle.
+    /// Returns how long it takes until `cpu` can run something. A core sleeps if both siblings
+    /// idle.
     pub fn wakes_in(&self, cpu: usize) -> u64 {
         let asleep = self.core_of(cpu).filter(|core| core.busy_cpus == 0);
         asleep.map_or(0, |core| self.model.wakes_in(self.now - core.idle_since))
     }
 
-    /// The time at which an idle core ceases to be active.
+    /// Returns the time at which an idle core ceases to be active.
     fn active_until(&self, index: usize) -> Option<u64> {
         let core = &self.cores[index];
         let end = core.idle_since.saturating_add(self.model.active_window_ns);
@@ -354,7 +359,7 @@ impl Machine {
         let is_other_step = socket.step != step;
         socket.step = step;
         if is_active {
-            // Not active yet, it gets the clock of the new step for nothing.
+            // The core is not active yet, so it gets the clock of the new step without a halt.
             self.settle(index);
         }
         self.cores[index].is_active = is_active;
@@ -365,7 +370,7 @@ impl Machine {
         }
     }
 
-    /// Does what is due on a core.
+    /// Makes the changes that are due on a core.
     fn look_at(&mut self, index: usize) {
         if self.active_until(index).is_some_and(|end| end <= self.now) {
             self.set_active(index, false);
@@ -373,7 +378,7 @@ impl Machine {
         self.settle(index);
     }
 
-    /// The time since this was done last, which nothing has changed in.
+    /// Adds the time since the last call to the books. Nothing has changed in this time.
     fn book(&mut self, index: usize) {
         let core = &mut self.cores[index];
         let ns = self.now - core.books.at;
@@ -404,7 +409,7 @@ impl Machine {
         self.touched.push(index);
     }
 
-    /// Finds out which rates are others than before the present call.
+    /// Finds out which rates differ from those before the present call.
     fn report(&mut self) -> &[usize] {
         while let Some(index) = self.touched.pop() {
             for position in self.cores[index].cpus.clone() {
@@ -426,12 +431,13 @@ impl Machine {
             return 0.0;
         }
         let clock = f64::from(core.clock.mhz()) / f64::from(self.model.top_mhz().max(1));
-        // Who waits leaves the core to the others, until it goes on.
+        // A CPU that waits leaves the core to the others until it goes on.
         let others = core.waiting_cpus - u32::from(cpu.waits);
         clock * core.clock.dispatch(&self.model) * self.share(core.busy_cpus - others)
     }
 
-    /// Of a core, for each of its CPUs that run. More than two get as much together as two.
+    /// Returns the share of a core that each of its busy CPUs gets. More than two CPUs together get
+    /// as much as two.
     fn share(&self, busy_cpus: u32) -> f64 {
         match busy_cpus {
             0 | 1 => 1.0,
@@ -439,7 +445,7 @@ impl Machine {
         }
     }
 
-    /// Of everything that could grow.
+    /// Returns the size of everything that could grow.
     #[cfg(test)]
     pub fn size(&self) -> usize {
         self.alarms.size() + self.touched.capacity() + self.changed.capacity()

@@ -8,7 +8,7 @@
 //! which are in processors.rs.
 //!
 //! Limits: nothing was measured on these processors for this project. Where a number is an
-//! assumption or derived from others, it says so.
+//! assumption or derived from others, its comment says so.
 
 use serde::Deserialize;
 
@@ -18,7 +18,7 @@ use crate::processors::{PROCESSORS, Processor, Step};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Also vectors of 128 bits.
+    /// Includes vectors of 128 bits.
     Scalar,
     Light256,
     Heavy256,
@@ -30,7 +30,7 @@ impl Kind {
     pub const ALL: [Kind; 5] =
         [Kind::Scalar, Kind::Light256, Kind::Heavy256, Kind::Light512, Kind::Heavy512];
 
-    /// As workloads have it.
+    /// Returns the name of this kind in workloads.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Scalar => "scalar",
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// Permission for wide vectors. The clock gets lower from each to the next.
+/// A core's permission for wide vectors. The clock gets lower from each licence to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Licence {
     #[default]
@@ -66,17 +66,19 @@ pub struct Model {
     pub name: &'static str,
     /// Where the clocks are from.
     pub source: &'static str,
-    /// What Linux says of it in /proc/cpuinfo, by which the scheduler goes.
+    /// What Linux tells about the processor in /proc/cpuinfo, on which the scheduler relies.
     pub cpuinfo: &'static str,
-    /// That the processor has, if it is one: what clocks more of them would have nobody knows.
+    /// How many cores the processor has, if their number makes a difference: the clocks of more
+    /// cores are not known.
     pub cores: Option<u32>,
-    /// In the order of the numbers of cores; the last one is also for more cores than it says.
+    /// The steps in ascending order of their numbers of cores. The last one also applies to more
+    /// cores than it says.
     pub steps: Vec<Step>,
     /// The licence that instructions need, in the order of `Kind`.
     pub demand: [Licence; 5],
     /// How long a core asks for a higher licence before it changes its clock.
     pub request_ns: u64,
-    /// The share of the instructions that it dispatches meanwhile.
+    /// The share of the instructions that a core dispatches while it asks.
     pub throttle: f64,
     /// Whether a core is throttled to the end of the request even if no wide instructions are left.
     pub throttles_narrow: bool,
@@ -86,19 +88,21 @@ pub struct Model {
     pub halts_at_each_licence: bool,
     /// How long a licence outlives the last instruction that needed it.
     pub hold_ns: u64,
-    /// How long before its end that is settled: whoever needs the licence then has to ask again.
+    /// How long before its end the end of a hold is settled: a core that needs the licence after
+    /// that has to ask again.
     pub release_ns: u64,
-    /// Whether a core stands still too if its clock changes because others become active or idle.
+    /// Whether a core also stands still if its clock changes because others become active or idle.
     pub count_step_halts: bool,
-    /// A core counts as active until it has been idle for so long.
+    /// A core counts as active until it has been idle for this long.
     pub active_window_ns: u64,
-    /// How deeply it sleeps, from the shallowest on.
+    /// The states in which an idle core sleeps, the shallowest first.
     pub idle_states: [IdleState; 3],
-    /// What a CPU still gets done, of what it would alone, while its sibling runs too.
+    /// The share of the work that a CPU would do alone that it does while its sibling runs too.
     pub smt_share: f64,
 }
 
-/// A core that idles for so long or longer needs so long to wake up.
+/// A state of an idle core. A core that has idled for `from_ns` or longer needs `wake_ns` to wake
+/// up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleState {
     pub from_ns: u64,
@@ -108,8 +112,8 @@ pub struct IdleState {
 const US: u64 = 1000;
 
 /// Skylake-SP as Travis Downs measured it on a Xeon W-2104, "Gathering Intel on Intel AVX-512
-/// Transitions", and as Intel's optimization manual has it. What is empty here each processor has
-/// for itself.
+/// Transitions", and as Intel's optimization manual has it. Each processor has its own values of
+/// what is empty here.
 const SKYLAKE: Model = Model {
     name: "",
     source: "",
@@ -126,22 +130,23 @@ const SKYLAKE: Model = Model {
     throttles_narrow: true,
     // Downs saw 8 to 11 us, on the way down and up.
     halt_ns: 10 * US,
-    // Assumption: Downs did not measure heavy instructions. As if L0 to L1 and L1 to L2 followed
-    // each other, with one request for both.
+    // Assumption: Downs did not measure heavy instructions. The model lets L1 to L2 follow L0 to
+    // L1, with one request for both.
     halts_at_each_licence: true,
     // Downs saw 650 to 680 us; the manual says about 2 ms.
     hold_ns: 670 * US,
-    // Downs saw a clock rise some us after wide instructions had begun again, and takes it for a
-    // delay of 8 to 10 us. That a single one is answered as well, which is over by then, is an
-    // assumption.
+    // Downs saw a clock rise some us after wide instructions had begun again, and takes this for a
+    // delay of 8 to 10 us. Assumption: a single wide instruction is answered as well, although it
+    // is over by then.
     release_ns: 9 * US,
     // Downs: the halt is the same as for licences.
     count_step_halts: true,
     // Assumption: an idle core has to sleep deeply to count as inactive, and short sleeps are not
-    // deep. Of the order of the 600 us for which Linux's idle driver wants C6 here.
+    // deep. The value is of the order of the 600 us from which Linux's idle driver wants C6 here.
     active_window_ns: 500 * US,
-    // C1, C1E and C6 in Linux's drivers/idle/intel_idle.c, for Skylake-SP: what it lets a core idle
-    // for at least, and takes waking up for. Assumption: it foresees for how long.
+    // C1, C1E and C6 in Linux's drivers/idle/intel_idle.c, for Skylake-SP: how long the driver
+    // wants a core to idle at least, and how long it takes waking up to last. Assumption: the
+    // driver foresees how long the core will idle.
     idle_states: [
         IdleState { from_ns: 0, wake_ns: 2 * US },
         IdleState { from_ns: 20 * US, wake_ns: 10 * US },
@@ -168,40 +173,41 @@ impl Model {
         self.demand[kind as usize]
     }
 
-    /// How long a core needs to wake up that has idled for so long.
+    /// Returns how long a core that has idled for `idle_ns` needs to wake up.
     pub fn wakes_in(&self, idle_ns: u64) -> u64 {
         let deepest = self.idle_states.iter().rfind(|state| state.from_ns <= idle_ns);
         deepest.map_or(0, |state| state.wake_ns)
     }
 
-    /// Which of the steps it is with so many active cores.
+    /// Returns the index of the step for this many active cores.
     pub fn step(&self, active_cores: u32) -> usize {
         let is_enough = |step: &Step| active_cores <= step.up_to_cores;
         self.steps.iter().position(is_enough).unwrap_or(self.steps.len().saturating_sub(1))
     }
 
-    /// 0 in a model that has no steps.
+    /// Returns the clock of a step with a licence. This is 0 in a model that has no steps.
     pub fn mhz(&self, step: usize, licence: Licence) -> u32 {
         self.steps.get(step).map_or(0, |step| step.mhz[licence as usize])
     }
 
-    /// By licence, with all cores at work.
+    /// Returns the clocks with all cores at work, by licence.
     pub fn mhz_of_all(&self) -> [u32; 3] {
         self.steps.last().map_or([0; 3], |step| step.mhz)
     }
 
-    /// How many cores its clocks are known for, if it is not for as many.
+    /// Returns the number of cores that the clocks are known for, if this is less than `cores`.
     pub fn known_for_less_than(&self, cores: u32) -> Option<u32> {
         self.cores.filter(|known| *known < cores)
     }
 
-    /// What rates are relative to.
+    /// Returns the highest L0 clock, to which rates are relative.
     pub fn top_mhz(&self) -> u32 {
         self.steps.iter().map(|step| step.mhz[Licence::L0 as usize]).max().unwrap_or(0)
     }
 }
 
-/// What is to be said where processors are modelled with more cores than their clocks are known for.
+/// Returns a note that is appended where a processor is modelled with more cores than its clocks
+/// are known for. It is empty otherwise.
 pub fn guessed_clocks(model: &str, cores: u16) -> String {
     let known = Model::named(model).and_then(|it| it.known_for_less_than(cores.into()));
     known.map_or_else(String::new, |known| {
@@ -209,7 +215,7 @@ pub fn guessed_clocks(model: &str, cores: u16) -> String {
     })
 }
 
-/// No instruction asks for anything.
+/// Returns the model of a processor on which no instruction needs a licence.
 fn without_licences(model: Model) -> Model {
     Model { demand: [Licence::L0; 5], ..model }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One workload under several policies, with all that is needed to do it again.
+//! One workload under several policies, with all that is needed to repeat the comparison.
 
 use std::fmt;
 
@@ -13,33 +13,33 @@ use crate::sim::machine::Topology;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Whose figures these are: a model's, always.
+    /// Where the figures are from: this is always a model.
     pub kind: String,
     pub command: String,
     pub version: String,
     pub workload: String,
     pub about: String,
     pub model: String,
-    /// That the scheduler chooses there.
+    /// The tier that the scheduler chooses there.
     pub tier: String,
     #[serde(flatten)]
     pub shape: Shape,
     pub seconds: u64,
     pub seed: u64,
     pub parameters: Vec<Parameter>,
-    /// The first one is what the others are measured by.
+    /// The outcome of each policy. The others are measured by the first one.
     pub outcomes: Vec<Outcome>,
 }
 
-/// Of a machine.
+/// The shape of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
     pub sockets: u16,
-    /// Of each socket, as its caches and its cores are.
+    /// Nodes of each socket. Caches and cores are also those of each socket.
     pub nodes: u16,
     pub llcs: u16,
     pub cores: u16,
-    /// Of each core.
+    /// Threads of each core.
     pub threads: u16,
 }
 
@@ -48,7 +48,7 @@ impl Shape {
         u32::from(self.sockets) * u32::from(self.cores) * u32::from(self.threads)
     }
 
-    /// Its cores have to be shared out evenly among caches and nodes.
+    /// Returns the topology of this shape. Its cores must divide evenly among caches and nodes.
     pub fn topology(self) -> Topology {
         let Self { sockets, nodes, llcs, cores, threads } = self;
         let cores_of_each = cores / llcs;
@@ -78,7 +78,7 @@ impl Comparison {
         self.outcomes.iter().find(|outcome| outcome.policy == policy)
     }
 
-    /// Why ratios have no interval, if some do not.
+    /// Returns why ratios have no interval, if some have none.
     pub fn why_no_interval(&self) -> Option<String> {
         let behind = self.outcomes.iter().filter(|outcome| outcome.falls_behind);
         let behind: Vec<&str> = behind.map(|outcome| outcome.variant.as_str()).collect();
@@ -93,7 +93,7 @@ impl Comparison {
     }
 }
 
-/// What is done under each policy, by that under the first one.
+/// Measures what is done under each policy relative to the first one.
 pub fn measure_by_first(outcomes: &mut [Outcome]) {
     let of_first = outcomes.first().map_or(Vec::new(), |first| first.groups.clone());
     let groups = outcomes.iter_mut().flat_map(|it| it.groups.iter_mut().zip(&of_first));

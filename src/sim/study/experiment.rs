@@ -29,14 +29,14 @@ use crate::sim::workload::{ARRIVALS_MAX, Arrivals, Group, Process, Queue, What};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Until caches, averages and licences are what they will be. Trials take longer.
+/// The time until caches, averages and licences are in their steady state. Trials take longer.
 pub const WARM_UP_NS: u64 = SECOND / 2;
 
-/// More threads would say no more.
+/// The most threads of a workload. More would show nothing more.
 const THREADS_MAX: usize = 100_000;
 
-/// What is wrong with what was asked for is said before anything runs, and is no mistake of the
-/// model.
+/// Checks what was asked for. An error in this is reported before anything runs, and is not a
+/// mistake that the model found.
 pub fn check(setup: &Setup) -> Result<()> {
     let Setup { workload, topology, .. } = setup;
     let nr_threads = workload.nr_threads(topology);
@@ -86,12 +86,12 @@ fn run_for(engine: &mut Engine<Modelled>, tried: &mut Option<Tried>, ns: u64) ->
     }
 }
 
-/// Of the scheduler, unless it is the model's own.
+/// Returns the message for a mistake of the scheduler, or of the model itself.
 fn mistake(variant: &Variant) -> String {
     format!("{}: the model found a mistake", variant.about)
 }
 
-/// What the machine is before anything has happened, with the record of each group.
+/// Returns the machine before anything has happened, with the record of each group.
 pub fn begun(
     setup: &Setup,
     variant: &Variant,
@@ -129,7 +129,7 @@ pub fn begun(
             record: record.clone(),
             records: records.clone(),
         });
-        // Each thread has numbers of its own, and each request what it had under another policy.
+        // Each thread draws its own numbers, and each request has what it had under another policy.
         let (first, seed) = (nr_begun, seed_of(setup.seed, nr_begun));
         nr_begun += group.nr_threads(topology) as u64;
         if group.takes_part {
@@ -141,7 +141,7 @@ pub fn begun(
     Ok((engine, records))
 }
 
-/// Before anything is done.
+/// Returns the record of a group before anything is done.
 fn empty(is_open: bool, nr_threads: usize) -> SharedRecord {
     let unfinished = is_open.then(Unfinished::default);
     let luck = if is_open { Vec::new() } else { vec![0.0; nr_threads] };
@@ -161,8 +161,9 @@ fn open_channels(
     (0..nr).map(|_| engine.open_channel()).collect()
 }
 
-/// Of the thread that is begun after so many others. There is room for a thousand up to the first
-/// one with the next seed; whoever comes after these goes on where no seed is that people choose.
+/// Returns the seed of the thread that is begun after `nth` others. There is room for a thousand
+/// threads before the first one of the next seed. Later threads go on in ranges that no seed that
+/// people choose comes to.
 fn seed_of(seed: u64, nth: u64) -> u64 {
     seed.wrapping_mul(1000).wrapping_add(nth % 1000).wrapping_add((nth / 1000) << 40)
 }
@@ -211,7 +212,7 @@ fn add_arrivals(
     )));
 }
 
-/// Requests that arrive in each phase, however many wait.
+/// Returns how many requests arrive per second in each phase, if they arrive however many wait.
 fn per_second(group: &Group, setup: &Setup) -> Option<Vec<f64>> {
     let capacity = |phase| group.capacity(phase, &setup.model, &setup.topology);
     match group.arrivals.as_ref()? {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is found out with the model: runs and what came of them, scores, sweeps, reports; and
-//! trials, in which only rules may break.
+//! What is found out with the model: runs and their results, scores, sweeps, reports; and trials,
+//! which only check rules.
 
 pub mod comparison;
 pub mod experiment;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What came of a run, in figures. All of them are modelled.
+//! The results of a run, in figures. All of them are modelled.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,66 +18,72 @@ pub struct Outcome {
     pub tried: Option<String>,
     pub settings: Vec<String>,
     pub requests_per_s: f64,
-    /// Useful work, in CPUs at their best that would take as long for it without AVX-512.
+    /// Useful work, as the number of CPUs at full speed that would take as long for it without
+    /// AVX-512.
     pub work: f64,
-    /// Where it is with a probability of 95 %, by what parts of the run differ.
+    /// The interval in which the work is with a probability of 95 %, by how much parts of the run
+    /// differ.
     pub work_95: [f64; 2],
-    /// In each of these parts.
+    /// The work in each of these parts.
     pub work_of_parts: Vec<f64>,
-    /// Of each of them, per nanosecond, by which it is told how uncertain a ratio is.
+    /// What was done in each part, per nanosecond, from which the uncertainty of a ratio is found.
     #[serde(skip)]
     pub parts: Vec<Done>,
-    /// And what each thread has drawn beyond the mean in all of them, in the same unit.
+    /// What each thread has drawn beyond the mean in all parts, in the unit of `parts`.
     #[serde(skip)]
     pub luck_of_threads: Vec<f64>,
-    /// Whether more requests come from outside than are done, so that ever more wait.
+    /// Whether more requests come from outside than are done, so that more and more wait.
     pub falls_behind: bool,
-    /// The score by the first policy that it is compared with.
+    /// The score relative to the first policy that is compared.
     pub relative: Option<f64>,
-    /// Where that is with a probability of 95 %. Of the first one there is nothing to be uncertain of,
-    /// and where ever more requests wait the parts of a run do not tell.
+    /// The interval in which `relative` is with a probability of 95 %. The first policy has none
+    /// because nothing is uncertain there. Where ever more requests wait there is none because the
+    /// parts of a run do not tell.
     pub relative_95: Option<[f64; 2]>,
-    /// Of the only group of threads; where there are several each has its own.
+    /// The latency of the only group of threads. Where there are several groups, each has its own.
     pub latency_us: Option<Latency>,
     /// How much of their time the CPUs were busy.
     pub busy_share: f64,
-    /// At the end.
+    /// The number of AVX cores at the end.
     pub avx_cores: u32,
     pub role_changes: u64,
-    /// Busy ones whose clock was low at a time, on average: one that idles loses nothing by that.
+    /// How many busy cores had a low clock at a time, on average. A core that idles loses nothing
+    /// by a low clock.
     pub low_cores: f64,
     pub migrations_per_request: f64,
     pub moves: u64,
     /// How often wide work began where it was hidden.
     pub wide_faults: u64,
-    /// Of the work with 512-bit vectors, how much was done on scalar cores.
+    /// The share of the work with 512-bit vectors that was done on scalar cores.
     pub wide_on_scalar_share: f64,
     pub scalar_cores: ClassShares,
     pub avx_class: ClassShares,
-    /// For each phase but the first: milliseconds until the number of AVX cores stays within one
-    /// of what it is at the end of the phase. Nothing where that is so from the beginning, for the
-    /// policy did not follow, and where it is so only near the end, for then it never settled.
+    /// For each phase but the first: milliseconds until the number of AVX cores stays within one of
+    /// what it is at the end of the phase. It is None where that is so from the beginning, because
+    /// the policy did not follow, and where it is so only near the end, because the number never
+    /// settled.
     pub settle_ms: Vec<Option<f64>>,
     pub groups: Vec<GroupOutcome>,
-    /// When, in milliseconds, there were how many.
+    /// The number of AVX cores after each change, with its time in milliseconds.
     pub avx_cores_over_time: Vec<(f64, u32)>,
-    /// When, in milliseconds, CPUs had changed their role how often.
+    /// How often CPUs had changed their role after each change, with its time in milliseconds.
     pub role_changes_over_time: Vec<(f64, u64)>,
-    /// The whole of the run, and the end of it.
+    /// The timelines of the whole run, and of its end.
     pub timelines: [Strip; 2],
-    /// Of the time that threads ran which never needed a licence, less what they lost to those of
-    /// others: by how much the scheduler is wrong about it, where it compensates.
+    /// How far the scheduler is wrong about what threads lost that never needed a licence, as a
+    /// share of the time that they ran less what they lost to the licences of others. It is None
+    /// unless the scheduler compensates.
     pub estimate_error: Option<f64>,
-    /// That the simulator had to think about.
+    /// How many events the simulator had to process.
     pub events: u64,
 }
 
-/// Of the time in which cores of a class were busy.
+/// Shares of the time in which cores of a class were busy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassShares {
     pub busy_core_s: f64,
     pub by_licence: [f64; 3],
-    /// Of their speed, to lower clocks, throttling and halts.
+    /// The share of their speed that they lost to lower clocks, throttling and halts.
     pub lost: f64,
 }
 
@@ -85,21 +91,21 @@ pub struct ClassShares {
 pub struct GroupOutcome {
     pub name: String,
     pub requests_per_s: f64,
-    /// As that of all groups.
+    /// The work of the group, in the unit of that of all groups.
     pub work: f64,
-    /// That its threads ran on at a time, on average.
+    /// The number of CPUs that its threads ran on at a time, on average.
     pub cpus: f64,
-    /// Requests at a time that were sent and not done, on average, if they come from outside,
+    /// How many requests were sent and not done at a time, on average, if they come from outside,
     /// however many wait.
     pub unfinished: Option<f64>,
-    /// From the arrival of a request, or from the end of the one before.
+    /// The latency from the arrival of a request, or from the end of the one before.
     pub latency_us: Option<Latency>,
-    /// What it does by that under the first policy, or how soon, unless it does nothing there.
+    /// What it does, or how soon, relative to the first policy, unless it does nothing there.
     pub relative: Option<f64>,
 }
 
 impl Outcome {
-    /// What ran, with what its trials found.
+    /// Returns what ran, with what its trials found.
     pub fn told(&self) -> String {
         let found = self.tried.as_ref().map(|it| format!(", as trials found: {it}"));
         format!("{}{}", self.variant, found.unwrap_or_default())
@@ -163,7 +169,7 @@ impl Outcome {
         }
     }
 
-    /// Half of the interval in which its relative work is.
+    /// Returns half of the interval in which its relative work is.
     pub fn uncertainty(&self) -> Option<f64> {
         self.relative_95.map(|[low, high]| (high - low) / 2.0)
     }
@@ -187,13 +193,13 @@ fn shares(class: &Class) -> ClassShares {
     }
 }
 
-/// Above the lowest licence, summed up over cores.
+/// Returns the seconds above the lowest licence, summed up over cores.
 fn seconds_low(classes: &[Class]) -> f64 {
     let ns: u64 = classes.iter().flat_map(|class| &class.by_licence[1..]).sum();
     ns as f64 / 1e9
 }
 
-/// Of what was done at the end of each.
+/// Returns the rates within each part, from sums at the ends of the parts.
 fn parts(sums: &[Done], ns: f64) -> Vec<Done> {
     let part = |two: &[Done]| {
         let rate = |of: fn(&Done) -> f64| (of(&two[1]) - of(&two[0])) * BATCHES as f64 / ns;
@@ -208,7 +214,7 @@ fn parts(sums: &[Done], ns: f64) -> Vec<Done> {
     sums.windows(2).map(part).collect()
 }
 
-/// What threads have drawn beyond the mean, as long as a part is.
+/// Returns what threads have drawn beyond the mean, relative to the length of a part.
 fn per_part(watch: &Watch) -> Vec<f64> {
     let ns = watch.measured_ns() as f64 / BATCHES as f64;
     watch.luck.iter().map(|luck| luck / ns).collect()
@@ -220,7 +226,8 @@ fn mean_and_interval(rates: &[f64]) -> (f64, [f64; 2]) {
     (mean, [mean - half, mean + half])
 }
 
-/// By when the number of AVX cores changed to what.
+/// Returns the settle time of each phase but the first, from the times at which the number of AVX
+/// cores changed.
 fn settle_times(phases: &[u64], changes: &[(u64, u32)], end: u64) -> Vec<Option<f64>> {
     let ends = phases.iter().skip(1).copied().chain([end]);
     let within = phases.iter().copied().zip(ends).skip(1).filter(|(begin, _)| *begin < end);
@@ -229,7 +236,8 @@ fn settle_times(phases: &[u64], changes: &[(u64, u32)], end: u64) -> Vec<Option<
         .collect()
 }
 
-/// Of a phase. Who still goes up and down later is where it ends by chance.
+/// The share of a phase within which the number has to settle. A number that still goes up and down
+/// later is where it ends by chance.
 const SETTLED_WITHIN: f64 = 0.9;
 
 fn settled_after(changes: &[(u64, u32)], begin: u64, end: u64) -> Option<u64> {
@@ -242,7 +250,7 @@ fn settled_after(changes: &[(u64, u32)], begin: u64, end: u64) -> Option<u64> {
     (after as f64 <= SETTLED_WITHIN * (end - begin) as f64).then_some(after)
 }
 
-/// Of a policy that did so much, and of which nothing else is known.
+/// Returns the outcome of a policy that did so much work, and of which nothing else is known.
 #[cfg(test)]
 pub fn made_up(work: f64, groups: Vec<GroupOutcome>) -> Outcome {
     let shares = ClassShares { busy_core_s: 0.0, by_licence: [0.0; 3], lost: 0.0 };
@@ -309,7 +317,7 @@ mod tests {
         assert_eq!(settled_after(&swings(19), 100, 200), Some(80));
         assert_eq!(settled_after(&swings(20), 100, 200), Some(90));
         assert_eq!(settled_after(&[swings(20), vec![(191, 0)]].concat(), 100, 200), None);
-        // However soon the phase ends that it began to follow.
+        // This holds however soon the phase ends after the policy began to follow.
         assert_eq!(settled_after(&[(0, 0), (195, 4)], 100, 200), None);
     }
 
@@ -322,7 +330,8 @@ mod tests {
         assert_eq!(mean_and_interval(&rates(|n| n * 10)), (1.0, [1.0, 1.0]));
         let (mean, [low, high]) = mean_and_interval(&rates(|n| n / 2 * 20));
         assert_eq!(mean, 1.0);
-        // The deviation of the parts is 1.026, and their mean's 20's root less.
+        // The deviation of the parts is 1.026, and that of their mean is this divided by the root
+        // of 20.
         assert!((high - low - 2.0 * 2.093 * 1.026 / 20f64.sqrt()).abs() < 1e-3, "{low} {high}");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The numbers that a result rests on: what they are, where they are from, and how to try others.
+//! The numbers that a result depends on: what they are, where they are from, and how to try others.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct Parameter {
 
 const DOWNS: &str = "Travis Downs, \"Gathering Intel on Intel AVX-512 Transitions\"";
 
-/// All times, and how they came about.
+/// Returns all parameters, with where they are from.
 pub fn all(setup: &Setup) -> Vec<Parameter> {
     let Setup { model, costs, .. } = setup;
     let parameter = |name: &str, value: String, source: String| Parameter {
@@ -89,7 +89,8 @@ pub fn all(setup: &Setup) -> Vec<Parameter> {
     .collect()
 }
 
-/// What is missing after a move, or when others were there, is fetched.
+/// Returns the parameters of caches, from which what is missing after a move or after others ran is
+/// fetched.
 fn caches(timing: &Timing) -> Vec<Parameter> {
     const REVIEW: &str = "AnandTech, \"The Intel Skylake-X Review\"";
     let Timing { l1_lines, l2_lines, l2_ns, llc_ns, neighbour_ns, remote_ns, .. } = *timing;
@@ -156,7 +157,7 @@ fn clocks(model: &Model) -> String {
     model.steps.iter().map(step).collect::<Vec<_>>().join("; ")
 }
 
-/// What may be made larger.
+/// What may be scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scaled {
     Hold,
@@ -180,14 +181,14 @@ pub fn scalable() -> impl Iterator<Item = &'static str> {
     SCALED.iter().map(|(name, _)| *name)
 }
 
-/// What nobody knows well, and so is varied. Hardly anything depends on the release, and Linux knows
-/// how long it takes to wake up.
+/// Returns the names of the parameters that are not known well and are varied. Hardly anything
+/// depends on the release, and Linux knows how long it takes to wake up.
 pub fn uncertain() -> impl Iterator<Item = &'static str> {
     let is_known = |which| matches!(which, Scaled::Release | Scaled::Wake);
     SCALED.iter().filter(move |(_, which)| !is_known(*which)).map(|(name, _)| *name)
 }
 
-/// "hold=1.5" makes the hold half as long again.
+/// Scales a parameter: "hold=1.5" makes the hold half as long again.
 pub fn scale(setup: &mut Setup, text: &str) -> Result<()> {
     let (name, factor) = text
         .split_once('=')

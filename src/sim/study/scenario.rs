@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What may happen to a machine, written as bytes: any bytes are a scenario, so that a fuzzer can
-//! look for the ones that hurt.
+//! What may happen to a machine, written as bytes. Any bytes are a scenario, so that a fuzzer can
+//! look for those that break a rule.
 
 use crate::bpf::intf::{
     APERF_AND_MPERF, AVX_HINT_AVX512, AVX_HINT_NONE, AVX_TIER_COUNTERS, AVX_TIER_HINTS,
@@ -13,16 +13,16 @@ use crate::sim::machine::model::Kind;
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
 
-/// Of the machine, and of each command, whether or not it needs so many: without one of them the
-/// others are what they were.
+/// The bytes of the machine, and of each command, whether or not it needs so many. So the other
+/// commands stay the same if one of them is removed.
 pub const HEADER_BYTES: usize = 2;
 pub const COMMAND_BYTES: usize = 8;
 
-/// More says no more, and takes long.
+/// The most commands and tasks. More would show nothing more, and take long.
 const COMMANDS_MAX: usize = 150;
 const TASKS_MAX: usize = 40;
 
-/// Sockets, caches, cores, and threads of each.
+/// Sockets, caches of each socket, cores of each cache, and threads of each core.
 const MACHINES: [[usize; 4]; 8] = [
     [1, 1, 1, 1],
     [1, 1, 2, 1],
@@ -34,7 +34,7 @@ const MACHINES: [[usize; 4]; 8] = [
     [2, 2, 2, 2],
 ];
 
-/// Clocks that are always at their best, or are low for wide vectors and counted or not.
+/// Clocks that are always at their highest, or are low for wide vectors and are counted or not.
 const CLOCKS: [Option<avx_clock_counters>; 4] =
     [None, Some(NO_CLOCK_COUNTERS), Some(APERF_AND_MPERF), Some(CYCLES_BY_LICENCE)];
 
@@ -47,7 +47,7 @@ const TIERS: [avx_tier; 6] = [
     AVX_TIER_OBSERVE,
 ];
 
-/// ... where licences are counted.
+/// The tiers of machines on which licences are counted.
 const TIERS_BY_LICENCES: [avx_tier; 6] = [
     AVX_TIER_TRAP,
     AVX_TIER_COUNTERS,
@@ -59,7 +59,7 @@ const TIERS_BY_LICENCES: [avx_tier; 6] = [
 
 const WEIGHTS: [u32; 8] = [100, 1, 10_000, 100, 3, 1000, 30, 100];
 
-/// What a policy may say, beside what is usual.
+/// Settings of a policy that differ from the standard ones.
 const TURNS: [&str; 31] = [
     "avx-cores-for=nobody",
     "avx-cores-for=hinted",
@@ -94,7 +94,7 @@ const TURNS: [&str; 31] = [
     "backoff-min=0ms",
 ];
 
-/// ... and of the time that low clocks take.
+/// Settings of a policy about the time that low clocks take.
 const FAIRNESS: [&[&str]; 4] = [
     &[],
     &["fairness=compensate"],
@@ -105,20 +105,20 @@ const FAIRNESS: [&[&str]; 4] = [
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Habit {
     Busy(Kind),
-    /// Works, and then sleeps so much longer.
+    /// Works, and then sleeps for so many times as long.
     Sleeper(Kind, u64),
     /// Scalar and wide work in turns, with a system call.
     Alternates,
     /// The C library's string functions beside wide work.
     Mixes,
     Yields,
-    /// For what another one sends, and sends it on.
+    /// Waits for what another one sends, works, and sends it on.
     Passes,
     /// Hints of wide work, and of none.
     Hints,
     /// Ends after some rounds.
     Ends,
-    /// The same, and another one takes its place.
+    /// Ends after some rounds, and another one takes its place.
     IsSucceeded,
 }
 
@@ -138,14 +138,14 @@ const HABITS: [Habit; 13] = [
     Habit::IsSucceeded,
 ];
 
-/// Of one of its steps.
+/// The length of one step of a habit.
 const LENGTHS_NS: [u64; 6] = [10 * US, 50 * US, 200 * US, MS, 5 * MS, 20 * MS];
 
-/// To what hints alternate.
+/// The hints between which tasks alternate.
 pub const HINTS: [u64; 2] = [AVX_HINT_AVX512 as u64, AVX_HINT_NONE as u64];
 
-/// Tasks are numbered in their order, and numbers beyond the last begin with the first again. Who
-/// is boosted has realtime priority for a moment, if it runs.
+/// A command to the machine. Tasks are numbered in their order, and numbers beyond the last begin
+/// with the first again. A task that is boosted has realtime priority for a moment, if it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     Spawn { habit: Habit, step_ns: u64, weight: u32, cpus: u64, is_thread: bool },
@@ -162,7 +162,7 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     pub machine: [usize; 4],
-    /// None: they are always at their best.
+    /// How clocks are counted. With None they are always at their highest.
     pub clocks: Option<avx_clock_counters>,
     pub tier: avx_tier,
     pub commands: Vec<Command>,
@@ -171,7 +171,7 @@ pub struct Scenario {
 struct Bytes<'a>(std::slice::Iter<'a, u8>);
 
 impl Bytes<'_> {
-    /// Behind the last one there are zeroes.
+    /// Returns the next byte, or 0 after the last one.
     fn next(&mut self) -> usize {
         usize::from(self.0.next().copied().unwrap_or(0))
     }
@@ -180,7 +180,7 @@ impl Bytes<'_> {
         from[self.next() % from.len()].clone()
     }
 
-    /// Often all of them.
+    /// Returns a mask of CPUs, which often has all of them.
     fn cpus(&mut self) -> u64 {
         match (self.next(), self.next()) {
             (low, high) if high >= 128 => (low | (high & 127) << 8) as u64,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How well a policy does, by what is done without AVX-512.
+//! How well a policy does, relative to what is done without AVX-512.
 //!
-//! Who has always something to do is done well by what it gets done. Where requests come from
-//! outside, however many wait, all of them are done in the end: how many is chance, and what was
-//! left over from before. What counts there is how long they take.
+//! A group that always has something to do is scored by what it gets done. Where requests come from
+//! outside, however many wait, all of them are done in the end: how many are done depends on
+//! chance, and on what was left over from before. What counts there is how long they take.
 
 use serde::Serialize;
 
@@ -13,11 +13,11 @@ use super::watch::Done;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Score {
-    /// In all: the work that was done. A group for which requests come from outside counts with its
-    /// work without AVX-512, as many times as its requests are done sooner.
+    /// All work that was done. A group for which requests come from outside counts with its work
+    /// without AVX-512, multiplied by how much sooner such requests are done.
     pub work: f64,
-    /// The geometric mean of what each group of threads has done, or of how soon: who starves one of
-    /// them to feed the others gains nothing by it.
+    /// The geometric mean of what each group of threads has done, or of how soon. A policy that
+    /// starves one group to feed the others gains nothing by it.
     pub balance: f64,
 }
 
@@ -35,12 +35,12 @@ impl Score {
     }
 }
 
-/// For people to read, unless there is nothing to measure by.
+/// Returns a ratio for people to read, or a dash if there is nothing to measure by.
 pub fn ratio(it: Option<f64>) -> String {
     it.map_or("-".to_owned(), |it| format!("{it:.4}"))
 }
 
-/// Of the work of a score: in what is drawn, and in what is done.
+/// Returns the errors of the work of a score, in what is drawn and in what is done.
 pub fn errors(outcome: &Outcome, reference: &Outcome, score: f64) -> Errors {
     let luck = |(it, by): (&f64, &f64)| it - score * by;
     let parts = outcome.parts.iter().zip(&reference.parts);
@@ -53,8 +53,8 @@ pub fn errors(outcome: &Outcome, reference: &Outcome, score: f64) -> Errors {
     }
 }
 
-/// What each part of a run adds to the error of its score, in work. What is done sooner is a ratio
-/// within the score, and taken to be as linear as that is.
+/// Returns what each part of a run adds to the error of its score, in work. How much sooner
+/// requests are done is a ratio within the score, and is taken to be as linear as the score is.
 fn beyond(outcome: &Outcome, reference: &Outcome, score: f64) -> Vec<f64> {
     let promptness = promptness(&outcome.groups, &reference.groups);
     let open_work: f64 = reference.parts.iter().map(|by| by.open_work).sum();
@@ -70,7 +70,7 @@ fn beyond(outcome: &Outcome, reference: &Outcome, score: f64) -> Vec<f64> {
         .collect()
 }
 
-/// At the end of each part: work that was begun and is not done.
+/// Returns the work that was begun and is not done at the end of each part.
 fn under_way(outcome: &Outcome, reference: &Outcome, score: f64) -> Vec<f64> {
     let more = |part: &Done| part.begun + part.open_work - part.work;
     let pairs = outcome.parts.iter().zip(&reference.parts);
@@ -82,24 +82,26 @@ fn under_way(outcome: &Outcome, reference: &Outcome, score: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Of a group under two policies, unless there is nothing to measure it by.
+/// Returns the gain of a group under two policies, unless there is nothing to measure it by.
 pub fn relative(group: &GroupOutcome, by: &GroupOutcome) -> Option<f64> {
     does_something(by).then(|| gain(group, by))
 }
 
-/// Whether requests come to it whatever has become of those before.
+/// Returns true if requests come to the group whatever has become of those before.
 pub fn is_open(group: &GroupOutcome) -> bool {
     group.unfinished.is_some()
 }
 
-/// What groups of threads do under one policy, by what they do under another, of the group that
-/// gains the least: more than 1 means that all do more. Who does nothing under either gains nothing.
+/// Returns what groups of threads do under one policy, relative to what they do under another, for
+/// the group that gains the least. More than 1 means that all do more. A group that does nothing
+/// under either gains nothing.
 pub fn gain_of_all(these: &[GroupOutcome], those: &[GroupOutcome]) -> f64 {
     let gains = these.iter().zip(those).map(|(this, that)| gain(this, that));
     gains.min_by(f64::total_cmp).unwrap_or(1.0)
 }
 
-/// Of one group under two policies: what it does, or how soon its requests are done.
+/// Returns what one group does, or how soon its requests are done, under one policy relative to
+/// another.
 fn gain(this: &GroupOutcome, that: &GroupOutcome) -> f64 {
     let (one, other) = match (this.unfinished, that.unfinished) {
         (Some(this), Some(that)) => (that, this),
@@ -108,20 +110,21 @@ fn gain(this: &GroupOutcome, that: &GroupOutcome) -> f64 {
     if one == other { 1.0 } else { one / other }
 }
 
-/// Or would have something to do.
+/// Returns true if the group does something, or would have something to do.
 fn does_something(group: &GroupOutcome) -> bool {
     group.unfinished.unwrap_or(group.requests_per_s) > 0.0
 }
 
-/// How much sooner requests from outside are done, those of all groups together: some may pass
-/// through several.
+/// Returns how much sooner requests from outside are done, over all groups together, because some
+/// requests may pass through several.
 fn promptness(these: &[GroupOutcome], those: &[GroupOutcome]) -> f64 {
     let unfinished = |of: &[GroupOutcome]| of.iter().filter_map(|it| it.unfinished).sum::<f64>();
     let (here, there) = (unfinished(these), unfinished(those));
     if here == there { 1.0 } else { there / here }
 }
 
-/// Groups that do nothing without AVX-512 do not count.
+/// Returns the geometric mean of the gains of all groups. Groups that do nothing without AVX-512 do
+/// not count.
 fn balance(done: &[GroupOutcome], whole: &[GroupOutcome]) -> f64 {
     let counted = done.iter().zip(whole).filter(|(_, whole)| does_something(whole));
     let logarithms: Vec<f64> = counted.map(|(done, whole)| gain(done, whole).ln()).collect();
@@ -161,7 +164,7 @@ mod tests {
         assert_eq!(gain(&[3.0, 6.0], &[2.0, 5.0]), 1.2);
         assert_eq!(gain(&[9.0, 0.0], &[2.0, 5.0]), 0.0);
         assert_eq!(gain(&[0.0, 6.0], &[0.0, 5.0]), 1.0);
-        // Whom the other policy starves.
+        // The other policy starves the first group.
         assert_eq!(gain(&[1.0, 6.0], &[0.0, 3.0]), 2.0);
         // Fewer that are not done are a gain.
         let with = |unfinished| [open(unfinished, 1.0), closed(2.0)];
@@ -178,8 +181,8 @@ mod tests {
         assert_eq!(balance(&[1.0, 0.0], &[1.0, 1.0]), 0.0);
     }
 
-    /// Of 8 CPUs of work a quarter comes from outside, and takes twice as long; the rest is 5 instead
-    /// of 6. What was done of that which comes does not matter: there it is more.
+    /// Of 8 CPUs of work a quarter comes from outside, and takes twice as long. The rest is 5
+    /// instead of 6. How much of what comes was done does not matter: here it is more.
     #[test]
     fn what_comes_from_outside_counts_by_how_soon_it_is_done() {
         let reference = made_up(8.0, vec![open(10.0, 2.0), closed(100.0)]);
@@ -187,12 +190,12 @@ mod tests {
         let score = Score::of(&outcome, &reference);
         assert!((score.work - (5.0 + 2.0 / 2.0) / 8.0).abs() < 1e-9, "{score:?}");
         assert!((score.balance - (0.5_f64 * 0.9).sqrt()).abs() < 1e-9, "{score:?}");
-        // Where nothing comes, it is what was done.
+        // Where nothing comes from outside, the score is what was done.
         let done = |work, rate| made_up(work, vec![closed(rate)]);
         assert_eq!(Score::of(&done(5.0, 2.0), &done(8.0, 3.0)).work, 5.0 / 8.0);
     }
 
-    /// A request may pass through several groups: all of the time counts that it takes.
+    /// A request may pass through several groups: all of the time that it takes counts.
     #[test]
     fn to_wait_for_one_group_is_as_bad_as_for_the_next() {
         let chain = |front, back| made_up(8.0, vec![open(front, 2.0), open(back, 6.0)]);
@@ -200,9 +203,9 @@ mod tests {
         assert!((score.work - 0.5).abs() < 1e-9, "{score:?}");
     }
 
-    /// Worked out by hand. A quarter of the work comes from outside, and takes twice as long: the
-    /// score is 7 of 8. In the first part two less than in the second are done of the rest, and a
-    /// third of those that come are not done at a time.
+    /// The numbers were worked out by hand. A quarter of the work comes from outside, and takes
+    /// twice as long: the score is 7 of 8. In the first part two less of the rest are done than in
+    /// the second, and a third as many requests from outside are not done at a time.
     #[test]
     fn parts_are_off_the_score_by_what_is_done_and_what_is_not() {
         let with = |parts: [(f64, f64); 2]| {
@@ -220,12 +223,13 @@ mod tests {
         let (outcome, reference) = (with([(7.0, 10.0), (9.0, 30.0)]), with([(8.0, 10.0); 2]));
         let score = Score::of(&outcome, &reference).work;
         assert_eq!(score, 7.0 / 8.0);
-        // 5 and 7 of the rest, 1 of what comes, and half of one more or less by when it is done.
+        // There are 5 and 7 of the rest, 1 of what comes, and half of one more or less by when it
+        // is done.
         assert_eq!(beyond(&outcome, &reference, score), [5.5 + 1.0 - 7.0, 6.5 + 1.0 - 7.0]);
         assert_eq!(under_way(&outcome, &reference, score), [0.0, 0.0]);
     }
 
-    /// With a score of a half.
+    /// The score is a half.
     #[test]
     fn under_way_is_what_was_begun_and_is_not_done() {
         let with = |parts: [(f64, f64); 2]| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a run is of, but for the policy.
+//! All that a run needs except the policy.
 
 use crate::bpf::intf::{avx_clock_counters, avx_tier};
 use crate::sim::kernel::engine::Costs;
@@ -13,11 +13,11 @@ pub struct Setup {
     pub model: Model,
     pub topology: Topology,
     pub costs: Costs,
-    /// As the scheduler would choose it on such a machine.
+    /// The tier that the scheduler would choose on such a machine.
     pub tier: avx_tier,
-    /// What tells it of clocks there, beside what it knows.
+    /// What tells the scheduler about clocks there, besides what it knows.
     pub counters: avx_clock_counters,
-    /// Nothing is measured before it is over.
+    /// The time before anything is measured.
     pub warm_up_ns: u64,
     pub seconds: u64,
     pub seed: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How much a result depends on what nobody knows well, and on how a policy is set.
+//! How much a result depends on what is not known well, and on how a policy is set.
 
 use rand_distr::{Distribution, StandardUniform};
 use rand_pcg::Pcg64;
@@ -12,7 +12,7 @@ use super::parameters;
 use super::score::{self, Score};
 use crate::sim::workload::record::Latency;
 
-/// Factors for each uncertain parameter: anything from half to one and a half of what it is.
+/// Returns factors for each uncertain parameter, from a half to one and a half, for each draw.
 pub fn draws(nr: usize, seed: u64) -> Vec<Vec<String>> {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut factor = || -> f64 {
@@ -38,7 +38,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// What the parameter was multiplied by in each draw.
+    /// Returns what the parameter was multiplied by in each draw.
     pub fn factors_of(&self, parameter: &str) -> Vec<f64> {
         let factor = |draw: &Vec<String>| {
             let of =
@@ -49,35 +49,37 @@ impl Drawn {
     }
 }
 
-/// What a policy does, by the first one, over all draws.
+/// What a policy does relative to the first one, over all draws.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spread {
     pub policy: String,
     pub variant: String,
-    /// Nothing where the first one does nothing.
+    /// None where the first one does nothing.
     pub median: Option<f64>,
-    /// It does less in 5 of 100 draws.
+    /// The policy does less than this in 5 of 100 draws.
     pub p5: Option<f64>,
-    /// In the order of the draws; nothing in those in which the first one does nothing.
+    /// What the policy does in each draw, in the order of the draws. It is None in those in which
+    /// the first one does nothing.
     pub relative: Vec<Option<f64>>,
-    /// How long requests of the first group of threads take, by that under the first policy.
+    /// How long requests of the first group of threads take, relative to the first policy.
     pub latency: Vec<Latency>,
-    /// The longest of each draw, in which the load changes; nothing where some change of the load
-    /// did not make the number of AVX cores another one, or where that never settled.
+    /// The longest settle time of each draw in which the load changes. It is None where a change of
+    /// the load did not change the number of AVX cores, or where this number never settled.
     pub settle_ms: Vec<Option<f64>>,
-    /// How far the work of each draw deviates from seed to seed, by its mean; of several seeds. Where
-    /// requests come from outside it is `relative` that does, and that of the first policy does not.
+    /// How far the work of each draw deviates from seed to seed, relative to its mean, if there are
+    /// several seeds. Where requests come from outside this is about `relative`, and the first
+    /// policy has none.
     pub sigma: Vec<f64>,
-    /// How often CPUs change their roles in 10 s once there is no more to learn; of runs that are
-    /// longer than that takes.
+    /// How often CPUs change their roles in 10 s once there is no more to learn, for runs that are
+    /// longer than learning takes.
     pub role_changes_10s: Vec<f64>,
 }
 
-/// Programs that always do the same are known by then.
+/// By this time the scheduler knows programs that always do the same.
 const LEARNT_MS: f64 = 30_000.0;
 
-/// Of comparisons of the same policies, for each draw with several seeds. What is told of a draw is
-/// of the first one, but how far they are apart.
+/// Returns the spread of each policy. There are comparisons of the same policies for each draw,
+/// with several seeds. All but `sigma` is from the first seed of a draw.
 pub fn spreads(draws: &[Vec<Comparison>]) -> Vec<Spread> {
     let comparisons: Vec<&Comparison> = draws.iter().filter_map(|seeds| seeds.first()).collect();
     let first = comparisons.first().map_or(&[][..], |first| &first.outcomes);
@@ -113,8 +115,9 @@ fn latency(comparison: &Comparison, nth: usize) -> Option<Latency> {
     Some(of(nth)?.by(&of(0)?))
 }
 
-/// Of a policy with each seed. How many requests come from outside is chance, and the same under all
-/// policies; what the first one is measured by is itself.
+/// Returns the result of a policy with each seed. How many requests come from outside is chance,
+/// and the same under all policies, so `relative` is the result there. The first policy has none
+/// there because it is measured by itself.
 fn results(seeds: &[Comparison], nth: usize) -> Vec<f64> {
     let outcomes = seeds.iter().filter_map(|it| it.outcomes.get(nth));
     let result = |it: &Outcome| match it.groups.iter().any(score::is_open) {
@@ -124,7 +127,7 @@ fn results(seeds: &[Comparison], nth: usize) -> Vec<f64> {
     outcomes.filter_map(result).collect()
 }
 
-/// The standard deviation, by the mean.
+/// Returns the standard deviation relative to the mean.
 fn sigma(numbers: &[f64]) -> Option<f64> {
     let nr = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / nr;
@@ -144,20 +147,21 @@ fn longest(outcome: &Outcome) -> Option<f64> {
     all?.into_iter().max_by(f64::total_cmp)
 }
 
-/// What so many are below, if there are any: between two of them it is on the line through both.
+/// Returns what this share of the numbers is below, if there are any. Between two numbers the
+/// result is interpolated linearly.
 pub fn percentile(numbers: &[f64], share: f64) -> Option<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = sorted.len().saturating_sub(1) as f64 * share;
     let (low, high) = (sorted.get(at.floor() as usize)?, sorted.get(at.ceil() as usize)?);
-    // Also where either is infinite.
+    // Both may be infinite, so that their difference is not a number.
     Some(if low == high { *low } else { low + (high - low) * at.fract() })
 }
 
-/// Every static partition that is worth a try on such a machine, by its settings.
+/// Returns the settings of every static partition that is worth a try on such a machine.
 pub fn partitions(nr_cpus: usize, nr_nodes: usize) -> Vec<Vec<String>> {
     let counts = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128].into_iter();
-    // To spread over one node is to pack.
+    // Spreading over one node is the same as packing.
     let placements =
         if nr_nodes > 1 { &["pack", "spread", "first-use"][..] } else { &["pack", "first-use"] };
     let mut all = Vec::new();
@@ -190,18 +194,19 @@ pub struct Best {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_groups: Vec<String>,
     pub default: Score,
-    /// The most that any of the partitions has of either.
+    /// The most work and the best balance that any of the partitions has.
     pub best: Score,
-    /// With which it has the most work, and the best balance.
+    /// The settings of the partition that has the most work, and of the one that has the best
+    /// balance.
     pub settings: Vec<String>,
     pub balanced_settings: Vec<String>,
-    /// What the default policy does, by the best.
+    /// What the default policy does, relative to the best.
     pub default_by_best: f64,
     pub default_by_best_balance: f64,
-    /// What a partition does at most for every group of threads, by what the default policy does
-    /// for it: up to 1 none is better for all of them.
+    /// The most that a partition does for every group of threads, relative to what the default
+    /// policy does for the group. Up to 1, no partition is better for all of them.
     pub best_for_all: f64,
-    /// Of all that were tried, the best ones first.
+    /// All partitions that were tried, the best ones first.
     pub tried: Vec<Tried>,
 }
 
@@ -212,14 +217,14 @@ pub struct Tried {
 }
 
 impl Best {
-    /// Of what there is most of with the best partition.
+    /// Returns the name of what the best partition has the most of.
     pub fn unit(&self) -> &'static str {
         if self.open_groups.is_empty() { "work" } else { "score" }
     }
 }
 
-/// From what the default policy and the policies tried have done, and the most that any of these
-/// does for every group of threads.
+/// Finds the best of the policies that were tried, from what these and the default policy have
+/// done. `best_for_all` is the most that any of those tried does for every group of threads.
 pub fn best(
     workload: &str,
     seconds: u64,
@@ -235,7 +240,7 @@ pub fn best(
         .collect();
     tried.sort_by(|a, b| b.score.work.total_cmp(&a.score.work));
     let most = tried.first();
-    // Of several that are alike, the one with the most work.
+    // Of several with the same balance, this takes the one with the most work.
     let balanced = tried.iter().reduce(|a, b| match b.score.balance > a.score.balance {
         true => b,
         false => a,
@@ -330,7 +335,7 @@ mod tests {
             all.iter().filter(|settings| settings.contains(&placement)).count()
         };
         let (one, two) = (partitions(4, 1), partitions(4, 2));
-        // One, two or four CPUs, four ways back and three lengths of turns.
+        // There are one, two or four CPUs, four ways back and three lengths of turns.
         for (of, how, expected) in [
             (&one, "pack", 3 * 4 * 3),
             (&one, "first-use", 3 * 4 * 3),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A scenario happens, and whatever must hold is looked at all the time: that is audit.h's, the
-//! kernel's own rules, and that nobody waits for long and no work is lost.
+//! Plays a scenario, and checks all the time what must hold: the rules of audit.h, the kernel's own
+//! rules, and that no task waits for too long and no work is lost.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -22,18 +22,18 @@ use crate::sim::machine::model::{Kind, Model};
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 
-/// Whose clocks they are, if they are not always at their best.
+/// The model whose clocks are used, if clocks are not always at their highest.
 const MODEL: &str = "i9-7940x";
 
-/// How often it is looked at what must hold, at least.
+/// The longest time between two checks of what must hold.
 const LOOK_NS: u64 = 10 * MS;
 
-/// What all of it may take, on the machine's clock and of ours.
+/// The most that a trial may take: of the machine's time, and of ours in events.
 const TOTAL_NS: u64 = 20 * SECOND;
 const EVENTS_MAX: u64 = 200_000;
 
-/// Weights alone may keep a task waiting for so long, and the turn of each other one comes on
-/// top, and what the policy adds.
+/// The longest time that a task may wait. Weights alone may keep it waiting for `AVX_WAIT_MAX_S`.
+/// The turn of each other task and what the policy adds come on top.
 const WAIT_MAX_NS: u64 = (AVX_WAIT_MAX_S as u64 + 2) * SECOND;
 
 /// What a task of the scenario executes.
@@ -94,10 +94,10 @@ struct Trial<H: Hardware> {
     class: Class,
     channel: Channel,
     tasks: Vec<(Task, Rc<Cell<bool>>)>,
-    /// The first one of each process that others may be threads of, for it stays.
+    /// The first task of each process that others may be threads of. Such a task never ends.
     leaders: Vec<Task>,
     generation: u64,
-    /// For how long realtime tasks had CPUs.
+    /// For how long realtime tasks took CPUs.
     taken_ns: u64,
 }
 
@@ -105,7 +105,7 @@ pub fn run(scenario: &Scenario) -> Result<()> {
     run_by(Class::Ext, scenario)
 }
 
-/// With whoever decides what runs where.
+/// Plays the scenario with a class that decides what runs where.
 pub fn run_by(class: Class, scenario: &Scenario) -> Result<()> {
     let Some(counters) = scenario.clocks else {
         return run_on(Steady, &UNKNOWN_CLOCKS, scenario, class);
@@ -130,14 +130,15 @@ fn run_on<H: Hardware>(
     for (n, command) in scenario.commands.iter().enumerate() {
         trial.obey(command).with_context(|| format!("command {n}, {command:?}"))?;
     }
-    // Whatever is under way comes to an end.
+    // Everything that is under way comes to an end in this time.
     trial.go_on(200 * MS).context("after the last command")?;
     let (given, found) = trial.engine.given_and_found();
     ensure!((given - found).abs() <= 1e-6 * given + 1.0, "{given} ns of work, {found} are left");
     Ok(())
 }
 
-/// Of a CPU that loses a quarter of its clock, where nothing more is known of it.
+/// Returns the standard policy of a CPU that loses a quarter of its clock, and of which nothing
+/// more is known.
 fn standard() -> avx_policy {
     policy::on_cpu(&policy::standard(), 256)
 }
@@ -178,7 +179,7 @@ impl<H: Hardware> Trial<H> {
         self.look()
     }
 
-    /// One that has not ended.
+    /// Returns a task by its number, if it has not ended.
     fn task(&self, number: usize) -> Option<Task> {
         let (task, has_ended) = self.tasks.get(number % self.tasks.len().max(1))?;
         (!has_ended.get()).then_some(*task)
@@ -199,7 +200,7 @@ impl<H: Hardware> Trial<H> {
         }
     }
 
-    /// Those of them that are online, or else there is nothing to be done.
+    /// Allows a task the CPUs of a mask. Does nothing if none of them is online.
     fn allow(&mut self, task: usize, cpus: u64) {
         let nr_cpus = self.nr_cpus();
         let mut words = [0; MASK_WORDS];
@@ -211,7 +212,7 @@ impl<H: Hardware> Trial<H> {
         }
     }
 
-    /// Turns that contradict each other are no policy.
+    /// Sets a policy. Settings that contradict each other are no policy and are ignored.
     fn set_policy(&mut self, turns: &[&str]) {
         let turns: Vec<String> = turns.iter().map(|turn| (*turn).to_owned()).collect();
         if let Ok(policy) = policy::turned(standard(), &turns) {
@@ -235,7 +236,8 @@ impl<H: Hardware> Trial<H> {
         self.engine.kernel().audit()?;
         match self.class {
             Class::Ext => self.engine.waits_at_most(WAIT_MAX_NS + self.taken_ns),
-            // A task with the least weight may wait for as long as the others' weights say.
+            // A task with the least weight may wait for as long as the weights of the others make
+            // it.
             Class::Fair => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy on trial on a modelled machine: it is in force, or AVX-512 is left alone, whichever
-//! programs get more done under.
+//! A policy on trial on a modelled machine: it is in force, or AVX-512 is left alone, depending on
+//! under which of both programs get more done.
 
 use anyhow::Result;
 
@@ -27,13 +27,13 @@ struct Machine<'a> {
 }
 
 impl Tried {
-    /// The policy is in force.
+    /// Begins trials of a policy that is in force.
     pub fn new(policy: &avx_policy, seed: u64, now_ns: u64) -> Self {
         let both = Both { policy: *policy, generation: 1 };
         Self { course: Course::new(seed, now_ns), both }
     }
 
-    /// What AVX cores gain, as trials found it, for people to read.
+    /// Returns what AVX cores gain, as trials found it, for people to read.
     pub fn found(&self) -> Option<String> {
         self.course.decided()?;
         let balance = &self.course.judgement()?.balance;

@@ -1,57 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How uncertain a ratio of two runs with the same seed is, from one pair of them.
 //!
-//! There are three reasons, which are told apart. One is what threads draw: how long their work is.
-//! They draw the same in both runs, one after the other, but not at the same time, and a run that
-//! gets more done draws more; so parts of time tell little of it. But threads draw independently of
-//! each other: what each has drawn beyond the mean in one run, less the same of the other run, is
-//! off 0 by as much as it is uncertain. Another is whatever the machine makes of it, which is what is
-//! left of the parts when that is taken away which goes with what was drawn in them. The third is
-//! work that was under way at the beginning and at the end, for only what is done counts.
+//! There are three reasons, which are told apart. The first is what threads draw: how long their
+//! work is. They draw the same in both runs in the same order, but not at the same time, and a run
+//! that gets more done draws more, so parts of time tell little about this. But threads draw
+//! independently of each other: what each has drawn beyond the mean in one run, less what it has in
+//! the other run, is off 0 by as much as it is uncertain. The second reason is what the machine
+//! makes of it. This is what is left of the parts without what depends on what was drawn in them.
+//! The third is work that was under way at the beginning and at the end, because only what is done
+//! counts.
 
 use std::f64::consts::PI;
 
 /// What adds to the error of a ratio.
 pub struct Errors {
-    /// What was begun in each part, and done of what comes from outside.
+    /// The error that each part adds, by work that was begun, and by work from outside that was
+    /// done.
     pub of_parts: Vec<f64>,
     /// What was drawn in each part beyond the mean.
     pub luck_of_parts: Vec<f64>,
-    /// By each thread, in all parts.
+    /// What each thread has drawn beyond the mean, in all parts.
     pub luck_of_threads: Vec<f64>,
-    /// What is under way at the end of each part, by what was at the beginning of the first.
+    /// What is under way at the end of each part, less what was at the beginning of the first part.
     pub under_way: Vec<f64>,
 }
 
-/// So many slow waves are looked for in what parts add, for it may go on from one to the next, or
-/// what is too much here is too little there. E. Lazarus, D. Lewis, J. Stock and M. Watson, "HAR
-/// Inference: Recommendations for Practice" (2018), who show that what the waves come to has as many
-/// degrees of freedom.
+/// How many slow waves are looked for in what parts add, because an error may go on from one part
+/// to the next, or what is too much in one part may be too little in another. E. Lazarus, D. Lewis,
+/// J. Stock and M. Watson, "HAR Inference: Recommendations for Practice" (2018), show that the sum
+/// of the waves has as many degrees of freedom.
 const WAVES: usize = 6;
 
-/// Student's t with these, and for 20 parts, that of 95 of 100.
+/// Student's t for a probability of 95 %: with as many degrees of freedom as there are waves, and
+/// for 20 parts.
 const T_OF_WAVES: f64 = 2.447;
 pub const T_OF_PARTS: f64 = 2.093;
 
-/// The same for sums of numbers around 0 by the root of their squares, however few there are and
-/// however differently they vary: V. de la Pena, T. Lai and Q. Shao, "Self-Normalized Processes".
+/// The factor for a probability of 95 % for sums of numbers around 0, relative to the root of the
+/// sum of their squares. It holds however few numbers there are and however differently they vary:
+/// V. de la Pena, T. Lai and Q. Shao, "Self-Normalized Processes".
 const NORMAL: f64 = 1.960;
 
-/// The sum is within this of what it would be over many runs, with a probability of 95 %.
+/// Returns half of the interval: the sum is within this of what it would be over many runs, with a
+/// probability of 95 %.
 pub fn half_interval(errors: &Errors) -> f64 {
     let slope = slope(&errors.luck_of_parts, &errors.of_parts);
     let pairs = errors.of_parts.iter().zip(&errors.luck_of_parts);
     let rest: Vec<f64> = pairs.map(|(error, luck)| error - slope * luck).collect();
     let by_machine = T_OF_WAVES.powi(2) * variance_of_sum(&rest);
     let by_luck = NORMAL.powi(2) * squares(&errors.luck_of_threads) * slope * slope;
-    // At the beginning and at the end.
+    // Work is under way at the beginning and at the end, so this counts twice.
     let by_ends = T_OF_PARTS.powi(2) * 2.0 * variance(&errors.under_way);
     (by_machine + by_luck + by_ends).sqrt()
 }
 
-/// Whether they rise from part to part, by more than these steps scatter: whatever parts say of a sum
-/// is said of runs that stay as they are. The parts of a long queue follow one another slowly, and
-/// look like a slope where there is none; its steps do not.
+/// Returns true if the numbers rise from part to part by more than these steps scatter. What parts
+/// tell about a sum only holds for runs that stay as they are. The parts of a long queue change
+/// slowly, and look like a slope where there is none. The steps between them do not.
 pub fn grows(of_parts: &[f64]) -> bool {
     let steps: Vec<f64> = of_parts.windows(2).map(|two| two[1] - two[0]).collect();
     mean(&steps) > T_OF_PARTS * (variance(&steps) / steps.len() as f64).sqrt()
@@ -71,7 +76,7 @@ pub fn variance(numbers: &[f64]) -> f64 {
     squares(&off) / (numbers.len() as f64 - 1.0)
 }
 
-/// How much the other changes with one.
+/// Returns how much `those` change with `these`.
 fn slope(these: &[f64], those: &[f64]) -> f64 {
     let mean = mean(these);
     let off: Vec<f64> = these.iter().map(|it| it - mean).collect();
@@ -80,7 +85,7 @@ fn slope(these: &[f64], those: &[f64]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// Of numbers that may be connected with those that follow.
+/// Returns the variance of the sum of numbers that may be correlated with those that follow.
 fn variance_of_sum(numbers: &[f64]) -> f64 {
     let nr = numbers.len() as f64;
     let wave = |times: usize| -> f64 {
@@ -109,18 +114,18 @@ mod tests {
         })
     }
 
-    /// What one part has too much of, and the next one too little, is nothing in the end.
+    /// What one part has too much and the next one too little cancels out in the end.
     #[test]
     fn what_cancels_out_is_hardly_uncertain() {
         let half = |of_parts: &[f64]| half(of_parts, &NOTHING, &[], &NOTHING);
         assert_eq!(half(&NOTHING), 0.0);
         let cancels = half(&[-1.0, 1.0].repeat(10));
         let drifts = half(&[[1.0; 10], [-1.0; 10]].concat());
-        // Each by itself would make it 11.
+        // Independent parts would make it 11.
         assert!(cancels < 3.0 && drifts > 15.0, "{cancels} {drifts}");
     }
 
-    /// Where parts go up and down with what was drawn in them, and by nothing else.
+    /// The parts go up and down with what was drawn in them, and with nothing else.
     #[test]
     fn luck_counts_as_threads_have_it() {
         let luck: Vec<f64> = (0..20).map(|n| f64::from(n * n % 7) - 3.0).collect();
@@ -129,15 +134,17 @@ mod tests {
         assert!((half / (1.96 * 0.5 * 3.0 * 4.0) - 1.0).abs() < 1e-6, "{half}");
     }
 
-    /// One less and one more in turn: the variance is 20 by 19, and there are two ends.
+    /// What is under way is one less and one more in turn: the variance is 20 by 19, and there are
+    /// two ends.
     #[test]
     fn what_is_under_way_counts_at_both_ends() {
         let half = half(&NOTHING, &NOTHING, &[], &[4.0, 6.0].repeat(10));
         assert!((half - 2.093 * (2.0_f64 * 20.0 / 19.0).sqrt()).abs() < 1e-6, "{half}");
     }
 
-    /// A queue that gets longer all the time, one that is about as long again and again, and one
-    /// that goes up and down by chance alone; of the last one not more grow than by chance.
+    /// There is a queue that gets longer all the time, one that is about as long again and again,
+    /// and one that goes up and down by chance alone. The last one grows no more often than by
+    /// chance.
     #[test]
     fn what_grows_is_told_from_what_goes_up_and_down() {
         let mut random = Pcg64::seed_from_u64(1);
@@ -157,7 +164,7 @@ mod tests {
         assert!(!grows(&[4.0, 6.0].repeat(10)) && !grows(&NOTHING) && !grows(&[]));
     }
 
-    /// With 16 threads and 20 parts, connected with the next as in a queue.
+    /// There are 16 threads and 20 parts, each correlated with the next as in a queue.
     #[test]
     fn it_is_within_the_interval_as_often_as_it_says() {
         let mut random = Pcg64::seed_from_u64(1);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How unfairly a machine is shared between programs that lower its clocks and others.
 //!
-//! Each of both kinds is run by itself, and then both at once. Of what it gets done by itself a
-//! program may expect the same share as the others; where its requests come from outside, however
-//! many wait, it is how soon they are done. How much less it gets than those that lower the clocks
-//! is the unfairness.
+//! Each of both kinds is run by itself, and then both are run at once. A program may expect the
+//! same share of what it gets done by itself as the others. Where its requests come from outside,
+//! however many wait, what counts is how soon they are done. The unfairness is how much less a
+//! program gets than those that lower the clocks.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,8 @@ pub struct Sharing {
     pub policy: String,
     /// By how much the scheduler's estimate of what is lost is wrong, where it has one.
     pub estimate_error: Option<f64>,
-    /// Of what it does by itself, how much the group of programs that lower clocks does.
+    /// The share of what they do by themselves that programs that lower clocks get done, as a mean
+    /// over their groups.
     pub relative_of_causes: f64,
     pub victims: Vec<Victim>,
 }
@@ -36,7 +37,8 @@ pub struct Victim {
 const NEEDS: &str = "it takes a workload in which at least one group lowers the clocks, one does \
                      not, and neither kind sends to the other";
 
-/// What is compared: how the machine is shared, and what is not as in the standard policy.
+/// The ways of sharing that are compared: the name, whether fairness compensates, and the settings
+/// that differ from the standard policy.
 const NOBODY_MOVES: &[&str] = &["trials=off", "sizing=static", "avx-cpus=0"];
 const SHARED: [(&str, bool, &[&str]); 3] = [
     ("off", false, NOBODY_MOVES),
@@ -44,8 +46,8 @@ const SHARED: [(&str, bool, &[&str]); 3] = [
     ("untried", true, &["trials=off"]),
 ];
 
-/// With 512-bit vectors, or with those of 256 bits that programs use where there are none. How a
-/// variant is run is for the caller to know.
+/// Measures the unfairness with 512-bit vectors, or with those of 256 bits that programs use where
+/// there are none. `run` runs a variant.
 pub fn measure(
     setup: &Setup,
     has_avx512: bool,
@@ -60,7 +62,7 @@ pub fn measure(
         !causes.is_empty() && !victims.is_empty(),
         "{name} has only one of two kinds of groups: {NEEDS}"
     );
-    // Who waits for the others does nothing by itself.
+    // A group that waits for the others does nothing by itself.
     ensure!(
         !groups
             .iter()
@@ -114,7 +116,8 @@ fn variant(name: &str, mitigates: bool, has_avx512: bool, settings: Vec<String>)
     Variant { has_avx512, mitigates, ..Variant::of_policy(name, name.to_owned(), settings) }
 }
 
-/// The others are known, for groups and threads have their numbers.
+/// Returns a workload in which only these groups take part. The others stay in it, because groups
+/// and threads have their numbers.
 fn only(workload: &Workload, groups: &[usize]) -> Workload {
     let mut workload = workload.clone();
     for (n, group) in workload.groups.iter_mut().enumerate() {

@@ -14,14 +14,14 @@ pub struct Variant {
     pub class: Class,
     /// Whether the scheduler does something about AVX work, if it pays on such a CPU.
     pub mitigates: bool,
-    /// What is not as in the standard policy.
+    /// What differs from the standard policy.
     pub settings: Vec<String>,
 }
 
-/// Of two CPUs: what these are is not the same on each machine.
+/// The variant with two AVX CPUs. What these are differs between machines.
 const TWO_CPUS: &str = "two-siblings";
 
-/// What is compared: the first one is what the others are measured by.
+/// The variants that are compared. The others are measured by the first one.
 const OWN: [(&str, &str, bool, bool, &[&str]); 5] = [
     ("off", "without AVX-512", false, false, &[]),
     ("alone", "AVX-512, left alone", true, false, &[]),
@@ -43,7 +43,7 @@ const OWN: [(&str, &str, bool, bool, &[&str]); 5] = [
 ];
 
 impl Variant {
-    /// Unless somebody says what is.
+    /// Returns the variants that are compared unless the user chooses others.
     pub fn compared() -> Vec<Variant> {
         let owned = |settings: &[&str]| settings.iter().map(|set| (*set).to_owned()).collect();
         OWN.iter()
@@ -58,13 +58,13 @@ impl Variant {
             .collect()
     }
 
-    /// What AVX cores do, without what it takes to find out.
+    /// Returns the variant that shows what AVX cores do, without the cost of trials.
     fn untried() -> Variant {
         let about = "the default policy, but AVX cores are not tried first".to_owned();
         Self::of_policy("untried", about, vec!["trials=off".to_owned()])
     }
 
-    /// What users have without the scheduler.
+    /// Returns the variant that users have without the scheduler.
     fn of_kernel() -> Variant {
         Variant {
             name: "eevdf".to_owned(),
@@ -76,7 +76,7 @@ impl Variant {
         }
     }
 
-    /// That have a name here.
+    /// Returns all variants that have a name here.
     pub fn all() -> Vec<Variant> {
         Self::compared().into_iter().chain([Self::untried(), Self::of_kernel()]).collect()
     }
@@ -85,12 +85,12 @@ impl Variant {
         Self::all().into_iter().find(|variant| variant.name == name)
     }
 
-    /// Whether trials decide on AVX cores under this policy, which is its own.
+    /// Returns true if trials decide on AVX cores under `policy`, which is that of the variant.
     pub fn is_tried(&self, policy: &avx_policy) -> bool {
         self.mitigates && are_wanted(policy)
     }
 
-    /// What it is there.
+    /// Returns what the variant is on this machine.
     pub fn about_on(&self, topology: &Topology) -> String {
         if self.name == TWO_CPUS && !topology.has_siblings() {
             return self.about.replace("two siblings", "two cores");
@@ -98,13 +98,13 @@ impl Variant {
         self.about.clone()
     }
 
-    /// The default policy, but for these settings.
+    /// Returns the default policy with these settings changed.
     pub fn with(settings: &[String]) -> Variant {
         let about = format!("with {}", settings.join(" "));
         Self::of_policy("set", about, settings.to_vec())
     }
 
-    /// The scheduler at work under a policy of which these settings are not the standard ones.
+    /// Returns the scheduler at work under the standard policy with these settings changed.
     pub fn of_policy(name: &str, about: String, settings: Vec<String>) -> Variant {
         Variant {
             name: name.to_owned(),

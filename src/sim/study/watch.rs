@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Looks at a machine while it runs: where its AVX cores are, and which licence each core has.
+//! Samples a machine while it runs: where its AVX cores are, and which licence each core has.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,18 +11,18 @@ use crate::sim::workload::record::{SharedRecord, Sums};
 
 const MS: u64 = 1_000_000;
 
-/// How often it looks, and how often at the end.
+/// The time between two looks, and that at the end of the run.
 const SLICE_NS: u64 = MS;
 const FINE_SLICE_NS: u64 = MS / 10;
 
-/// Of a picture of what each core does.
+/// The columns of a picture of what each core does.
 pub const COLUMNS: u64 = 160;
 const FINE_NS: u64 = COLUMNS * FINE_SLICE_NS;
 
-/// Into how many parts the time is cut, to see how much they differ.
+/// The number of parts into which the time is cut, to see how much they differ.
 pub const BATCHES: u64 = 20;
 
-/// What cores of a class spent their time with, in nanoseconds, and what work they did.
+/// How cores of a class spent their time, in nanoseconds, and how much wide work they did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Class {
     pub by_licence: [u64; 3],
@@ -51,12 +51,12 @@ struct Painter {
     begin: u64,
     length: u64,
     column: u64,
-    /// Idle, the licences, and as an AVX core.
+    /// The time of each core idle and with each licence, and the time as an AVX core.
     cores: Vec<([u64; 4], u64)>,
     strip: Strip,
 }
 
-/// At one time.
+/// What is known of a core at one time.
 struct Core {
     books: Books,
     wide: f64,
@@ -73,35 +73,37 @@ pub struct Watch {
     painters: [Painter; 2],
     pub scalar: Class,
     pub avx: Class,
-    /// When how many CPUs became AVX cores, by the time measured.
+    /// The number of AVX cores after each change, with its time since the measurement began.
     pub avx_cores: Vec<(u64, u32)>,
-    /// When CPUs had changed their role how often, likewise.
+    /// How often CPUs had changed their role after each change, with its time since the measurement
+    /// began.
     pub role_changes: Vec<(u64, u64)>,
     roles_changed_before: u64,
     pub moves: u64,
     pub wide_faults: u64,
     pub ran: u64,
-    /// By each group.
+    /// How long the threads of each group ran.
     pub ran_of_groups: Vec<u64>,
     pub events: u64,
-    /// What was done at the end of each batch; and by each group, in all.
+    /// What was done up to the end of each batch, and by each group in all.
     pub batches: Vec<Done>,
     pub groups: Vec<Sums>,
-    /// Of each thread of groups that always have something to do.
+    /// What each thread has drawn beyond the mean, in groups that always have something to do.
     pub luck: Vec<f64>,
-    /// How far the scheduler is wrong about what threads lost that never needed a licence, of the
-    /// time in which they got something done.
+    /// How far the scheduler is wrong about what threads lost that never needed a licence, relative
+    /// to the time in which they got something done.
     pub estimate_error: Option<f64>,
 }
 
-/// By all groups, since the beginning or in a part of the time.
+/// What all groups have done, since the beginning or in a part of the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Done {
     pub work: f64,
-    /// Of those for which requests come from outside: work, and for how long requests were not done.
+    /// For groups whose requests come from outside: their work, and for how long requests were not
+    /// done.
     pub open_work: f64,
     pub unfinished: f64,
-    /// By the threads of others: begun, and drawn beyond the mean.
+    /// For the threads of other groups: work that was begun, and what was drawn beyond the mean.
     pub begun: f64,
     pub luck: f64,
 }
@@ -120,7 +122,7 @@ impl Done {
     }
 }
 
-/// Who ran for less says nothing.
+/// A thread that ran for less than this tells nothing.
 const LEAST_RAN_NS: f64 = 50e6;
 
 impl Watch {
@@ -162,7 +164,7 @@ impl Watch {
         watch
     }
 
-    /// How long to go on before the next look.
+    /// Returns how long to go on before the next look, or None at the end.
     pub fn next_slice(&self) -> Option<u64> {
         let left = self.end - self.now;
         let slice = if left <= FINE_NS { FINE_SLICE_NS } else { SLICE_NS.min(left - FINE_NS) };
@@ -193,7 +195,7 @@ impl Watch {
         }
     }
 
-    /// From sums to differences.
+    /// Turns sums since the beginning of the run into differences.
     fn finish(&mut self, engine: &Engine<Modelled>, records: &[SharedRecord]) {
         self.moves = engine.moves() - self.moves;
         self.wide_faults = engine.wide_faults() - self.wide_faults;
@@ -235,7 +237,7 @@ impl Watch {
     }
 }
 
-/// In an order that does not depend on where things are in memory.
+/// Returns the mean. The order of the sum does not depend on where things are in memory.
 fn mean(of: impl Iterator<Item = f64>) -> Option<f64> {
     let mut all: Vec<f64> = of.collect();
     all.sort_by(f64::total_cmp);
@@ -254,12 +256,12 @@ fn luck(records: &[SharedRecord]) -> Vec<f64> {
     records.iter().flat_map(|record| record.borrow().luck.clone()).collect()
 }
 
-/// Each is a program.
+/// Returns how long each group ran. Each group is a program.
 fn ran_of_groups(engine: &Engine<Modelled>, nr_groups: usize) -> Vec<u64> {
     (0..).take(nr_groups).map(|program| engine.ran_of(program)).collect()
 }
 
-/// If it is another one than before.
+/// Notes a value if it differs from the last one.
 fn note<T: PartialEq>(course: &mut Vec<(u64, T)>, at: u64, now: T) {
     if course.last().is_none_or(|(_, last)| *last != now) {
         course.push((at, now));
@@ -271,7 +273,7 @@ fn role_changes(engine: &Engine<Modelled>) -> u64 {
 }
 
 impl Class {
-    /// What a core spent between two looks.
+    /// Adds what a core did between two looks. Returns the time that it spent with each licence.
     fn add(&mut self, before: &Core, after: &Core) -> [u64; 3] {
         let mut spent = [0; 3];
         for (licence, ns) in spent.iter_mut().enumerate() {

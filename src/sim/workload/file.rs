@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads workloads. Whatever is wrong with one is said in a sentence, with the line.
+//! Reads workloads. An error in one is reported as a sentence, with the line.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,13 +19,13 @@ use crate::sim::machine::model::Kind;
 const US: f64 = 1000.0;
 const SECOND: f64 = 1e9;
 
-/// Nothing in a workload takes longer.
+/// The longest time that anything in a workload may take.
 const LONGEST_US: f64 = 1e9;
 const THREADS_MAX: u32 = 10_000;
 
 /// Assumption: about as much code, and as much data, as the server of nginx.toml has of code.
 const FOOTPRINT_KIB: f64 = 64.0;
-/// What a second level holds: more misses in it on every core alike.
+/// What a second-level cache holds. A larger footprint misses in it on every core alike.
 const FOOTPRINT_KIB_MAX: f64 = 1024.0;
 
 #[derive(Deserialize)]
@@ -77,7 +77,7 @@ enum PerPhase {
     Each(Vec<f64>),
 }
 
-/// What takes no more than a word.
+/// A step that is given as a single word.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Word {
@@ -87,7 +87,7 @@ enum Word {
     Done,
 }
 
-/// As a table; a word alone stands for one with nothing but `do`.
+/// A step as a table. A word alone stands for a table with nothing but `do`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StepTable {
@@ -135,11 +135,11 @@ fn is_list_for_number(message: &str) -> bool {
     matches!(expected, Some("f64" | "u32" | "u64"))
 }
 
-/// `name` is that of the workload, or of its file.
+/// Reads a workload. `name` is that of the workload, or of its file.
 pub fn read(name: &str, text: &str) -> Result<Workload> {
     let reader = Reader { name, text };
     let file: File = toml::from_str(text).map_err(|error| {
-        // Its first line says what is wrong.
+        // The first line of the message tells what is wrong.
         let message = error.message().lines().next().unwrap_or("cannot be read");
         let message = if is_list_for_number(message) { ONE_NUMBER } else { message };
         reader.wrong(error.span().unwrap_or(0..0), message)
@@ -158,7 +158,7 @@ impl Reader<'_> {
         anyhow!("{}, line {}: {message}", self.name, before.matches('\n').count() + 1)
     }
 
-    /// What is wrong somewhere within the span.
+    /// Adds the line of the span to an error that is somewhere within it.
     fn placed<T>(&self, span: Range<usize>, result: Result<T>) -> Result<T> {
         result.map_err(|error| self.wrong(span, error))
     }
@@ -290,7 +290,7 @@ fn sensible(group: &Group) -> Result<()> {
     )
 }
 
-/// Whether something is done between any request and the next one.
+/// Returns true if a request is done between each wait and the next one.
 fn answers_each(group: &Group) -> bool {
     let steps = &group.steps;
     let mut waits = steps.iter().enumerate().filter(|(_, step)| step.what == What::Wait);
@@ -301,7 +301,8 @@ fn answers_each(group: &Group) -> bool {
     })
 }
 
-/// Nobody waits for what never comes, or is sent what it never takes, and clients ask again.
+/// Checks that the group does not wait for what never comes, that it is not sent what it never
+/// takes, and that its clients ask again.
 fn reached(number: usize, all: &[Group]) -> Result<()> {
     let group = &all[number];
     let name = &group.name;
@@ -321,7 +322,7 @@ fn reached(number: usize, all: &[Group]) -> Result<()> {
     Ok(())
 }
 
-/// To which groups something comes from this one, directly or by way of others.
+/// Returns for each group whether something comes to it from this one, directly or through others.
 fn sends_on(from: usize, all: &[Group]) -> Vec<bool> {
     let mut comes = vec![false; all.len()];
     let mut senders = vec![from];
@@ -385,7 +386,7 @@ fn read_step(table: StepTable, phases: usize, names: &[String]) -> Result<Vec<St
     Ok(whats.into_iter().map(|what| Step { what, every, uses }).collect())
 }
 
-/// It is over once others have run.
+/// Returns the steps of a word. A yield or a wait is over once others have run.
 fn of_word(word: Word) -> Vec<What> {
     match word {
         Word::Syscall => vec![What::Syscall],
@@ -395,7 +396,8 @@ fn of_word(word: Word) -> Vec<What> {
     }
 }
 
-/// What does the same on a machine without AVX-512, unless it is said.
+/// Returns the kind of work that does the same on a machine without AVX-512, unless the file gives
+/// one.
 fn narrow(kind: Kind) -> Kind {
     match kind {
         Kind::Light512 | Kind::Heavy512 => Kind::Scalar,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What modelled machines are given to do: groups of threads, each in a loop of steps.
 //!
-//! Each workload is a file of its own in `shipped`, which names its sources; file.rs
-//! reads them, and those of users. docs/simulator.md tells what may stand in one.
+//! Each workload is a file of its own in `shipped`, which names its sources; file.rs reads them,
+//! and those of users. docs/simulator.md tells what a file may contain.
 
 pub mod file;
 pub mod record;
@@ -23,16 +23,17 @@ use crate::sim::machine::Topology;
 use crate::sim::machine::caches::Footprint;
 use crate::sim::machine::model::{Kind, Licence, Model};
 
-/// Requests for a group, in a second. Each is an event, and waits in memory until somebody takes it.
+/// The most requests for a group in a second. Each is an event, and waits in memory until a thread
+/// takes it.
 pub const ARRIVALS_MAX: f64 = 1e7;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     pub name: String,
     pub about: String,
-    /// For how long it is worth to be looked at.
+    /// How many seconds of it are worth looking at.
     pub seconds: u64,
-    /// When phases begin, in nanoseconds; the first at 0.
+    /// When phases begin, in nanoseconds. The first begins at 0.
     pub phases: Vec<u64>,
     pub groups: Vec<Group>,
 }
@@ -46,16 +47,16 @@ pub struct Group {
     pub process: Process,
     pub weight: u32,
     pub cgroup: u64,
-    /// After so many rounds a thread ends, and another takes its place.
+    /// After how many rounds a thread ends and another takes its place, if it does.
     pub rounds: Option<u64>,
-    /// Of each thread; the program has no number yet.
+    /// The footprint of each thread. Its program has no number yet.
     pub footprint: Footprint,
     pub queue: Queue,
     pub arrivals: Option<Arrivals>,
     pub begin: Begin,
     pub steps: Vec<Step>,
-    /// Or neither its threads nor what arrives for it are there, and the others draw what they do
-    /// beside them.
+    /// If this is false, neither its threads nor what arrives for it are there, and the other
+    /// groups draw the same as they do beside them.
     pub takes_part: bool,
 }
 
@@ -86,30 +87,32 @@ pub enum Queue {
     Shared,
 }
 
-/// With which step a thread begins.
+/// The step with which a thread begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Begin {
     #[default]
     First,
-    /// By chance, so that threads which always do the same do not do it at once.
+    /// A step drawn at random, so that threads that always do the same do not do it at the same
+    /// time.
     Anywhere,
 }
 
-/// Of requests, for each phase.
+/// How requests arrive, for each phase.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// At random, whatever has become of those before: as a share of what the machine could do.
+    /// Requests arrive at random, whatever has become of those before, at a share of the rate that
+    /// the machine could do.
     OfCapacity(Vec<f64>),
     PerSecond(Vec<f64>),
-    /// So many clients, each of which waits for its answer, and thinks.
+    /// A number of clients, each of which waits for its answer and then thinks.
     Clients(u32, Length),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub what: What,
-    /// In each such round only.
+    /// The step is part of one round in so many.
     pub every: u64,
     /// The share of the footprint that it uses.
     pub uses: f64,
@@ -117,14 +120,15 @@ pub struct Step {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// With AVX-512 it is work of the first kind, and less by the factor; without, of the second.
+    /// With AVX-512 this is work of the first kind, and its length is divided by the factor.
+    /// Without, it is work of the second kind.
     Work(Kind, Kind, Length, f64),
     Sleep(Length),
     Syscall,
     Yield,
-    /// For something that is sent to the group.
+    /// Waits for something that is sent to the group.
     Wait,
-    /// To another group.
+    /// Sends something to another group.
     Send(usize),
     /// A request is done.
     Done,
@@ -134,7 +138,7 @@ pub enum What {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Length {
     means: Vec<f64>,
-    /// For each phase, since making them takes long.
+    /// The shapes for each phase. They are stored because making them takes long.
     shapes: Vec<Shape>,
 }
 
@@ -183,7 +187,7 @@ impl Length {
 
 impl Shape {
     fn new(mean: f64, form: Form, spread: f64) -> Option<Self> {
-        // What takes no time always takes none.
+        // What takes no time on average always takes none.
         if mean == 0.0 || spread == 0.0 {
             return Some(Shape::Fixed);
         }
@@ -200,8 +204,8 @@ impl Shape {
 }
 
 impl Workload {
-    /// For each group whether all that is sent to it comes from outside, however many wait: its
-    /// requests, or those of a group of which that is true.
+    /// Returns for each group whether all that is sent to it comes from outside, however many
+    /// requests wait: these are its own requests, or those of a group of which this is true, too.
     pub fn open_groups(&self) -> Vec<bool> {
         let waits = |of: &Group| of.has(&What::Wait);
         let has_clients = |of: &Group| of.think().is_some();
@@ -234,7 +238,7 @@ impl Group {
         self.steps.iter().any(|step| matches!(step.what, What::Wait | What::Sleep(_)))
     }
 
-    /// How long its clients do, if it has any.
+    /// Returns how long its clients think, if it has any.
     pub fn think(&self) -> Option<&Length> {
         match &self.arrivals {
             Some(Arrivals::Clients(_, think)) => Some(think),
@@ -242,7 +246,7 @@ impl Group {
         }
     }
 
-    /// The numbers of groups.
+    /// Returns the numbers of the groups that it sends to.
     pub fn sends_to(&self) -> impl Iterator<Item = usize> {
         self.steps.iter().filter_map(|step| match step.what {
             What::Send(to) => Some(to),
@@ -259,12 +263,13 @@ impl Group {
         self.threads as usize * times
     }
 
-    /// Requests that the machine could do in a second, without AVX-512 and if it did nothing else.
+    /// Returns how many requests the machine could do in a second, without AVX-512 and if it did
+    /// nothing else.
     pub fn capacity(&self, phase: usize, model: &Model, topology: &Topology) -> f64 {
         1e9 * machine_capacity(model, topology) / self.work_of_request(phase).max(1.0)
     }
 
-    /// Without AVX-512.
+    /// Returns the mean work of a request without AVX-512, in nanoseconds.
     pub fn work_of_request(&self, phase: usize) -> f64 {
         let per_round = |what: fn(&What, usize) -> f64| -> f64 {
             self.steps.iter().map(|step| what(&step.what, phase) / step.every as f64).sum()
@@ -278,7 +283,8 @@ impl Group {
     }
 }
 
-/// Of work, in CPUs that have a core at its highest clock to themselves.
+/// Returns how much work the machine can do, in CPUs that have a core at its highest clock to
+/// themselves.
 fn machine_capacity(model: &Model, topology: &Topology) -> f64 {
     let (cpus, cores) = (topology.cpus.len(), topology.nr_cores());
     let per_core = if cpus > cores { 2.0 * model.smt_share } else { 1.0 };

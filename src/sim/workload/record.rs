@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What became of requests: how many were done, and how long they took.
+//! The results of requests: how many were done, and how long they took.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,28 +13,28 @@ use super::unfinished::Unfinished;
 pub struct Record {
     pub arrived: u64,
     pub done: u64,
-    /// What it would have taken on CPUs at their best, without AVX-512, in nanoseconds.
+    /// How long it would have taken on CPUs at full speed, without AVX-512, in nanoseconds.
     pub work: f64,
     pub latency: Histogram,
-    /// Where requests come from outside, however many there are.
+    /// The requests that are not done, where requests come from outside, however many there are.
     pub unfinished: Option<Unfinished>,
-    /// How much longer than on average the work is that each thread has drawn, in nanoseconds; of
-    /// groups that always have something to do.
+    /// How much longer than on average the work is that each thread has drawn, in nanoseconds. It
+    /// is empty except for groups that always have something to do.
     pub luck: Vec<f64>,
-    /// What they have begun, of which the mean counts.
+    /// The mean length of all work that these threads have begun.
     pub begun: f64,
 }
 
-/// What a group has done up to some time, or between two.
+/// What a group has done up to a time, or between two times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sums {
     pub done: u64,
     pub work: f64,
-    /// For how long requests were not done, in nanoseconds.
+    /// For how long requests were not done, summed up in nanoseconds.
     pub unfinished: Option<f64>,
 }
 
-/// Every thread of the group writes it.
+/// A record that every thread of the group writes.
 pub type SharedRecord = Rc<RefCell<Record>>;
 
 impl Record {
@@ -44,25 +44,26 @@ impl Record {
         self.latency.add(took_ns);
     }
 
-    /// Something was sent to the group.
+    /// Notes that something was sent to the group.
     pub fn arrive(&mut self, now: u64) {
         if let Some(unfinished) = &mut self.unfinished {
             unfinished.arrive(now);
         }
     }
 
-    /// What was sent needs no more.
+    /// Notes that the group is done with something that was sent to it.
     pub fn end(&mut self, now: u64) {
         if let Some(unfinished) = &mut self.unfinished {
             unfinished.end(now);
         }
     }
 
-    /// The thread has drawn so much work, for a request that comes to so much on average.
+    /// Notes that the thread has drawn `ns` of work, which is `mean` on average, for a request
+    /// whose work is `worth` on average.
     pub fn draw(&mut self, thread: usize, ns: f64, mean: f64, worth: f64) {
         if let Some(luck) = self.luck.get_mut(thread) {
             *luck += ns - mean;
-            // Only what leads to a request that is done counts.
+            // Only work that leads to a request that is done counts.
             self.begun += if worth > 0.0 { mean } else { 0.0 };
         }
     }
@@ -83,7 +84,7 @@ impl Sums {
     }
 }
 
-/// Of times: exact below 1024 ns, and within 1/1024 above.
+/// A histogram of times that is exact below 1024 ns, and within 1/1024 above.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -98,7 +99,7 @@ fn bucket(ns: u64) -> usize {
     ((u64::from(shift) << BITS) + (ns >> shift)) as usize
 }
 
-/// The first one in a bucket.
+/// Returns the shortest time of a bucket.
 fn least(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let shift = (bucket >> BITS).saturating_sub(1);
@@ -116,7 +117,7 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// So many of a hundred took no longer.
+    /// Returns the time that `percent` of a hundred did not exceed.
     pub fn percentile(&self, percent: f64) -> u64 {
         let rank = (self.nr as f64 * percent / 100.0).ceil() as u64;
         let mut seen = 0;
@@ -141,7 +142,7 @@ impl Histogram {
     }
 }
 
-/// In microseconds.
+/// Percentiles of the times of requests, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     pub p50: f64,
@@ -152,7 +153,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Each of them as a ratio to another's.
+    /// Returns each of them as a ratio to that of `whole`.
     pub fn by(&self, whole: &Self) -> Self {
         Self {
             p50: self.p50 / whole.p50,

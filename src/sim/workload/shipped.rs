@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 
 use super::{Workload, file};
 
-/// By name.
+/// The workloads by name.
 const OWN: [(&str, &str); 20] = [
     ("fair-build", include_str!("shipped/fair-build.toml")),
     ("fair-compute", include_str!("shipped/fair-compute.toml")),

@@ -2,9 +2,9 @@
 //! Makes a workload of what real programs did, as the emulator's trace tells it.
 //!
 //! A thread is known by its address space and its FS base. What it executes, in the kernel too, is
-//! work for so long as it has instructions; wide vectors make it work of their kind. Time in which
-//! it does not run is left out: whatever it waits for is there. tests/rig/oracle/trace.cc says what
-//! stands in a trace.
+//! work whose length follows from the number of instructions. Wide vectors make it work of their
+//! kind. Time in which a thread does not run is left out: whatever it waits for is taken to be
+//! there. tests/rig/oracle/trace.cc tells what a trace contains.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,28 +16,29 @@ use crate::sim::machine::model::Kind;
 /// How instructions become time.
 #[derive(Clone, Copy, Debug)]
 pub struct Speed {
-    /// Of a CPU that has a core at its highest clock to itself.
+    /// The speed of a CPU that has a core at its highest clock to itself.
     pub instructions_per_us: f64,
-    /// Of work with 512-bit vectors, by the same work without them.
+    /// The speed of work with 512-bit vectors, relative to the same work without them.
     pub speed_up: f64,
 }
 
-/// Heavy instructions need the licence for them if there are that many among all: one in two cycles
-/// (Travis Downs, "Gathering Intel on Intel AVX-512 Transitions"). Assumption: 1.5 instructions in
-/// a cycle, of the two at most that there can be with 512-bit vectors.
+/// Heavy instructions need the licence for them if they are at least this share of all
+/// instructions: one in two cycles (Travis Downs, "Gathering Intel on Intel AVX-512 Transitions").
+/// Assumption: there are 1.5 instructions in a cycle, of the two at most that are possible with
+/// 512-bit vectors.
 const DENSE: f64 = 1.0 / 3.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Piece {
-    /// So many instructions.
+    /// A number of instructions of one kind.
     Work(Kind, u64),
     Syscall,
 }
 
-/// By address space and FS base, both in hexadecimal.
+/// The address space and the FS base of a thread, both in hexadecimal.
 type Thread<'a> = (&'a str, &'a str);
 
-/// The text of a workload: a group for each thread that uses 512-bit vectors.
+/// Returns the text of a workload that has a group for each thread that uses 512-bit vectors.
 pub fn workload(trace: &str, speed: Speed) -> Result<String> {
     let mut threads = read(trace)?;
     threads.retain(|_, pieces| pieces.iter().any(is_wide));
@@ -67,19 +68,19 @@ fn group(number: usize, pieces: &[Piece], speed: Speed) -> String {
                 format!("{{ work = \"{}\", us = {:.3}{more} }}", kind.name(), us.max(0.001))
             }
         };
-        // To write to a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "  {line},");
     }
     text + "  \"done\",\n]\n"
 }
 
-/// A line of the trace, as far as it is of interest.
+/// The parts of a line of the trace that are of interest.
 struct Event<'a> {
     tick: u64,
     cpu: u32,
     /// The instructions that the CPU had executed by then.
     at: u64,
-    /// Of a run of vector instructions: the last one of it, and how many are heavy.
+    /// The last instruction of a run of vector instructions, and how many of the run are heavy.
     end_at: Option<u64>,
     heavy_256: u64,
     heavy_512: u64,
@@ -106,19 +107,19 @@ fn event_of(line: &str) -> Option<Event<'_>> {
     })
 }
 
-/// With the numbers of their lines.
+/// Returns the events of the trace with the numbers of their lines.
 fn events_in(trace: &str) -> Result<Vec<(usize, Event<'_>)>> {
     let mut events = Vec::new();
     for (n, line) in (1..).zip(trace.lines()).filter(|(_, line)| !line.starts_with('#')) {
         events.push((n, event_of(line).with_context(|| format!("line {n} is none of a trace"))?));
     }
-    // Runs of vector instructions are written when they end. Only ticks tell of several CPUs what
-    // was first.
+    // Runs of vector instructions are written when they end. Across CPUs only ticks tell which
+    // event was first.
     events.sort_by_key(|(_, event)| (event.tick, event.cpu, event.at));
     Ok(events)
 }
 
-/// What a CPU is at.
+/// The state of a CPU while the trace is read.
 #[derive(Default)]
 struct Cpu<'a> {
     space: &'a str,
@@ -139,14 +140,15 @@ fn read(trace: &str) -> Result<BTreeMap<Thread<'_>, Vec<Piece>>> {
 }
 
 impl<'a> Cpu<'a> {
-    /// Unless there are more instructions than can be counted.
+    /// Takes an event into account. Returns None if there are more instructions than can be
+    /// counted.
     fn go_on(
         &mut self,
         event: &Event<'a>,
         threads: &mut BTreeMap<Thread<'a>, Vec<Piece>>,
     ) -> Option<()> {
         self.work(Kind::Scalar, event.at, threads)?;
-        // Whoever runs is known as soon as the address space is.
+        // The thread that runs is known as soon as the address space is.
         let base = event.values.get(if event.name == "fsbase" { "base" } else { "fs" });
         if event.name == "cr3" {
             self.space = event.values.get("base").copied().unwrap_or_default();
@@ -168,7 +170,8 @@ impl<'a> Cpu<'a> {
         Some(())
     }
 
-    /// Up to this instruction.
+    /// Adds the instructions up to `to` to the work of the thread that runs. Returns None if there
+    /// are more than can be counted.
     fn work(
         &mut self,
         kind: Kind,
@@ -189,8 +192,8 @@ impl<'a> Cpu<'a> {
     }
 }
 
-/// Of a run of vector instructions, of which so many are executed. Light ones of 256 bits lower no
-/// clock.
+/// Returns the kind of a run of vector instructions in which so many instructions are executed.
+/// Light vectors of 256 bits lower no clock.
 fn kind_of(run: &Event<'_>, instructions: u64) -> Kind {
     let is_dense = |heavy: u64| heavy as f64 >= DENSE * instructions as f64;
     match run.values.get("class").copied() {
@@ -238,7 +241,8 @@ mod tests {
         assert_eq!(threads[&("2000", "b")], [Piece::Work(Kind::Scalar, 100 + 10300 + 1000)]);
     }
 
-    /// It is on CPU 0, on CPU 1, and then on CPU 0 again, where one wide instruction is enough.
+    /// The thread is on CPU 0, on CPU 1, and then on CPU 0 again, where one wide instruction is
+    /// enough.
     #[test]
     fn who_moves_is_one_thread() {
         let trace = "10 0 0 cr3 at=10 base=1000
@@ -280,7 +284,8 @@ mod tests {
         }
     }
 
-    /// A run that never ends, and a thread that is at the end of what two CPUs can count.
+    /// The traces have a run that never ends, and a thread with as many instructions as two CPUs
+    /// can count.
     #[test]
     fn more_than_can_be_counted_is_refused() {
         let error = |trace: &str| workload(trace, SPEED).unwrap_err().to_string();

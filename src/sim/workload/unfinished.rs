@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Requests that were sent and are not done yet, over time.
 //!
-//! By Little's law there are as many at a time, on average, as arrive while one takes. Where the
-//! same requests arrive whatever becomes of those before, that is how long all of them take, with
-//! those in it that nobody ever answers, and those that were left behind by a warm-up.
+//! By Little's law there are as many of them at a time, on average, as arrive while one request
+//! takes. Where the same requests arrive whatever becomes of those before, their number tells how
+//! long all requests take. This includes requests that are never answered, and those that a warm-up
+//! left behind.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Unfinished {
     nr: u64,
-    /// Up to when they are summed up.
+    /// The time up to which `ns` is summed up.
     at: u64,
-    /// For each request, for how long it was not done.
+    /// For how long requests were not done, summed up over all of them.
     ns: f64,
 }
 
@@ -27,7 +28,8 @@ impl Unfinished {
         self.nr -= 1;
     }
 
-    /// In nanoseconds, of all requests together, since the beginning.
+    /// Returns for how long requests were not done, in nanoseconds, of all requests together, since
+    /// the beginning.
     pub fn until(&self, now: u64) -> f64 {
         self.ns + self.nr as f64 * now.saturating_sub(self.at) as f64
     }
@@ -37,7 +39,7 @@ impl Unfinished {
 mod tests {
     use super::*;
 
-    /// One from 10 to 40, one from 20 to 30, and one from 35 on.
+    /// There is one request from 10 to 40, one from 20 to 30, and one from 35 on.
     #[test]
     fn each_counts_for_as_long_as_it_is_not_done() {
         let mut it = Unfinished::default();

@@ -14,7 +14,7 @@ use crate::sim::kernel::channels::Channel;
 use crate::sim::kernel::channels::Channels;
 use crate::sim::kernel::program::{Program, Source, Step};
 
-/// When phases begin, by the machine's clock.
+/// The times at which phases begin, on the machine's clock.
 #[derive(Clone, Debug)]
 pub struct Phases(Vec<u64>);
 
@@ -34,43 +34,44 @@ impl Phases {
 
 /// What all threads of a group have in common.
 pub struct Script {
-    /// Of the group.
+    /// The name of the group.
     pub name: String,
     pub steps: Vec<super::Step>,
     pub begin: Begin,
     pub phases: Phases,
     pub rounds: Option<u64>,
     pub has_avx512: bool,
-    /// By group.
+    /// The channels of each group.
     pub channels: Vec<Vec<Channel>>,
-    /// Clients that wait for an answer think for so long before they ask again.
+    /// How long clients that have waited for an answer think before they ask again.
     pub think: Option<Length>,
     /// The work of a request, by phase.
     pub worth: Vec<f64>,
     pub record: SharedRecord,
-    /// Of each group.
+    /// The record of each group.
     pub records: Vec<SharedRecord>,
 }
 
 pub struct Worker {
     script: Rc<Script>,
-    /// In its group.
+    /// The number of the thread within its group.
     number: usize,
     random: Pcg64,
     /// Where requests for this thread come in.
     inbox: Option<Channel>,
     at: usize,
     round: u64,
-    /// Whether any step of the round did; of the first round it need not be known.
+    /// Whether any step of the round took time. This begins as true: of the first round it need not
+    /// be known.
     took_time: bool,
-    /// Before this round the thread ends.
+    /// The round before which the thread ends.
     ends_before: Option<u64>,
-    /// When the request began that it is at; before the first step, nothing has.
+    /// When the request that it works on began. Nothing has begun before the first step.
     since: Option<u64>,
-    /// Whether it has something that was sent, and is not done with it.
+    /// Whether it has received something and is not done with it.
     is_owing: bool,
     sent: usize,
-    /// Of the footprint, by the step that it is at.
+    /// The share of the footprint that its present step uses.
     uses: f64,
 }
 
@@ -98,7 +99,7 @@ impl Worker {
         }
     }
 
-    /// None for what takes no time.
+    /// Begins a step. Returns None for one that takes no time.
     fn begin(&mut self, what: &What, now: u64) -> Option<Step> {
         let script = self.script.clone();
         let phase = script.phases.at(now);
@@ -120,7 +121,7 @@ impl Worker {
             What::Syscall => Some(Step::Syscall),
             What::Yield => Some(Step::Yield),
             What::Wait => {
-                // Not each round need be a request.
+                // Not every round need finish a request.
                 self.end(now);
                 self.inbox.map(Step::Wait)
             }
@@ -145,13 +146,13 @@ impl Worker {
         if !self.end(now) {
             return None;
         }
-        // Whoever has asked this has its answer, once.
+        // The client that has sent this request gets its answer once.
         let think = self.script.think.as_ref()?;
         let ns = think.sample(phase, &mut self.random) as u64;
         self.inbox.map(|inbox| Step::Send(inbox, ns))
     }
 
-    /// Whether there was anything to be done with.
+    /// Marks what was received as done. Returns true if there was anything.
     fn end(&mut self, now: u64) -> bool {
         let was_owing = std::mem::take(&mut self.is_owing);
         if was_owing {
@@ -169,7 +170,8 @@ impl Program for Worker {
             if self.at == script.steps.len() {
                 self.at = 0;
                 self.round += 1;
-                // A round that takes no time is a system call at least, or time would stand still.
+                // A round in which no step takes time ends with a system call, or time would stand
+                // still.
                 if !std::mem::take(&mut self.took_time) {
                     return Step::Syscall;
                 }
@@ -204,7 +206,8 @@ impl Program for Worker {
     }
 }
 
-/// Who waits has what it waits for at once, if that is there, and then a system call.
+/// Returns true if a step takes time. A thread that waits may have what it waits for at once, and
+/// makes a system call after that.
 fn takes_time(step: Step) -> bool {
     matches!(step, Step::Work(..) | Step::Sleep(_) | Step::Syscall)
 }
@@ -217,7 +220,7 @@ fn any_of(several: usize, random: &mut Pcg64) -> usize {
 /// Requests that arrive at random, however many wait.
 pub struct Poisson {
     phases: Phases,
-    /// By phase.
+    /// The rate of requests, by phase.
     per_second: Vec<f64>,
     channels: Vec<Channel>,
     random: Pcg64,
@@ -239,7 +242,8 @@ impl Poisson {
         Self { phases, per_second, channels, random, at: begin, record, is_first: true }
     }
 
-    /// What is to come does not depend on what came, so each phase begins anew.
+    /// Returns when the next request arrives. Arrivals do not depend on earlier ones, so each phase
+    /// begins anew.
     fn next_time(&mut self) -> Option<u64> {
         loop {
             let phase = self.phases.at(self.at);
@@ -260,7 +264,7 @@ impl Poisson {
 
 impl Source for Poisson {
     fn next(&mut self) -> Option<(u64, Channel)> {
-        // The one before has arrived by now.
+        // The request of the previous call has arrived by now.
         if !self.is_first {
             let mut record = self.record.borrow_mut();
             record.arrived += 1;
@@ -276,7 +280,7 @@ impl Source for Poisson {
     }
 }
 
-/// Requests of clients that each wait for an answer: one of each, to begin with.
+/// The first requests of clients that each wait for an answer. There is one request of each client.
 pub struct Clients {
     left: u32,
     channels: Vec<Channel>,
@@ -297,7 +301,7 @@ impl Source for Clients {
     }
 }
 
-/// A thread of the first group, whatever is sent to.
+/// Returns a thread of the first group, which may send to any group.
 #[cfg(test)]
 pub fn made_up(workload: &Workload, seed: u64) -> Worker {
     let (group, nr) = (&workload.groups[0], workload.groups.len());
@@ -318,11 +322,11 @@ pub fn made_up(workload: &Workload, seed: u64) -> Worker {
     Worker::new(Rc::new(script), 0, seed, Some(inbox))
 }
 
-/// Whether a thread of the first group that begins then does anything but at once.
+/// Returns true if a thread of the first group that begins at `now` does anything that takes time.
 #[cfg(test)]
 pub fn lets_time_go_on(workload: &Workload, seed: u64, now: u64) -> bool {
     let mut worker = made_up(workload, seed);
-    // The first round may have begun before.
+    // The thread may begin in the middle of its first round.
     let two_rounds = 2 * (workload.groups[0].steps.len() + 2);
     let is_at_once =
         |step| matches!(step, Step::Send(..) | Step::Wait(_) | Step::Yield | Step::Succeed);
@@ -343,7 +347,7 @@ mod tests {
         file::read("it", &text).unwrap()
     }
 
-    /// Also where the next round begins at once.
+    /// This also holds where the next round begins at once.
     #[test]
     fn a_thread_ends_after_its_rounds() {
         for last in ["\"syscall\"", "\"done\"", "{ do = \"syscall\", every = 2 }"] {
@@ -358,7 +362,7 @@ mod tests {
         }
     }
 
-    /// Whatever it sends meanwhile.
+    /// This holds whatever the thread sends meanwhile.
     #[test]
     fn a_round_takes_time_even_if_no_step_does() {
         for lines in [
@@ -372,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Nor does one that does: no system call is made up.
+    /// A round that takes time gets no additional system call.
     #[test]
     fn a_round_takes_no_more_time_than_it_says() {
         let lines = "steps = [{ sleep_us = 1 }, { send = \"sink\" }, \"done\"]";

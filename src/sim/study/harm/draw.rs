@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Draws: a machine, and one to three programs on it. docs/simulator.md has the distribution in a
+//! Draws a machine, and one to three programs on it. docs/simulator.md has the distribution in a
 //! table.
 
 use super::dice::Dice;
@@ -12,7 +12,7 @@ use crate::sim::study::comparison::Shape;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draw {
     pub name: String,
-    /// As a file has it.
+    /// The text of its file.
     pub text: String,
     pub model: &'static str,
     pub shape: Shape,
@@ -32,7 +32,7 @@ const HABITS: [Habit; 10] = [
     Habit::FanOut,
 ];
 
-/// How much the length of a step varies.
+/// How the length of a step varies.
 const FORMS: [&str; 4] = ["fixed", "exponential", "gamma", "lognormal"];
 
 /// Wide work, and what does the same without AVX-512.
@@ -43,7 +43,7 @@ const WIDE: [(&str, &str); 4] = [
     ("heavy512", "heavy256"),
 ];
 
-/// The draw of that number.
+/// Returns the draw of a number.
 pub fn draw(seed: u64, number: u64) -> Draw {
     let mut dice = Dice::of(seed, number);
     let (model, shape) = machine(&mut dice);
@@ -59,7 +59,7 @@ pub fn draw(seed: u64, number: u64) -> Draw {
     Draw { name: format!("harm-{seed}-{number}"), text, model, shape, seconds }
 }
 
-/// Where a model does not say how many cores it has.
+/// The most cores where a model does not say how many it has.
 const CORES_MAX: u16 = 32;
 
 fn machine(dice: &mut Dice) -> (&'static str, Shape) {
@@ -74,7 +74,7 @@ fn machine(dice: &mut Dice) -> (&'static str, Shape) {
     (model, if model == "zen4" { with_caches(shape) } else { shape })
 }
 
-/// As many whole caches as there are cores for.
+/// Divides the cores into as many whole caches as there are cores for.
 fn with_caches(shape: Shape) -> Shape {
     match shape.cores / fit::CORES_OF_CACHE {
         0 | 1 => shape,
@@ -114,7 +114,7 @@ fn threads(habit: Habit, dice: &mut Dice) -> Threads {
     if may_be_few && dice.is(0.5) { some } else { whole }
 }
 
-/// In each phase; all phases of a program are drawn alike.
+/// Draws the shares of wide work in each phase. All phases of a program are drawn alike.
 fn wide_shares(habit: Habit, dice: &mut Dice, nr_phases: usize) -> Phased {
     let share = |dice: &mut Dice| match habit {
         Habit::Batch => 0.0,
@@ -127,7 +127,8 @@ fn wide_shares(habit: Habit, dice: &mut Dice, nr_phases: usize) -> Phased {
     (0..nr_phases).map(|_| share(dice)).collect()
 }
 
-/// Requests from outside ask for as much of the machine as was drawn, all programs together.
+/// Divides the loads by the number of open programs, so that requests from outside to all programs
+/// together ask for about as much of the machine as was drawn for one.
 fn share_load(programs: &mut [Program]) {
     let open = programs.iter().filter(|it| is_open(it.habit)).count().max(1) as f64;
     for program in programs {

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How large a machine, and how long a run, takes the simulator about a second.
+//! Finds how large a machine, and how long a run, takes the simulator about a second.
 
 use super::program::{Habit, Program, is_open, nr_behind, nr_threads};
 use crate::sim::study::comparison::Shape;
 
-/// So many the simulator thinks about in a second or less.
+/// The number of events that the simulator processes in a second or less.
 const EVENTS: f64 = 1_000_000.0;
 
-/// For each CPU there are ticks, and what the scheduler's timers do.
+/// The events of each CPU in a second: there are ticks, and what the scheduler's timers do.
 const EVENTS_OF_CPU: f64 = 2000.0;
-/// A request arrives, wakes somebody, is done, and waits between.
+/// The events of a request: it arrives, wakes a thread, is done, and waits in between.
 const EVENTS_OF_REQUEST: f64 = 8.0;
-/// A piece is scalar and wide work, with a fault between.
+/// The events of a piece: it is scalar and wide work, with a fault in between.
 const EVENTS_OF_PIECE: f64 = 3.0;
 
-/// Before anything is measured, in seconds.
+/// The time before anything is measured, in seconds.
 const WARM_UP_S: f64 = 0.5;
 const SECONDS_MAX: f64 = 8.0;
 
-/// On Zen 4 so many have a cache.
+/// The number of cores that share a last-level cache on Zen 4.
 pub const CORES_OF_CACHE: u16 = 8;
 
-/// Fewer cores have no other one to go to.
+/// The fewest cores: with fewer, a task has no other core to go to.
 const CORES_MIN: u16 = 2;
 
-/// The largest machine up to this one on which a second is not too much: half of the cores, and half
-/// of that, and then fewer sockets and threads.
+/// Returns the largest machine up to this one on which a second is not too much. First the cores
+/// are halved, again and again, and then there are fewer sockets and threads.
 pub fn fitting(shape: Shape, programs: &[Program]) -> Shape {
     let mut fitting = shape;
     while events_per_s(fitting, programs) * (1.0 + WARM_UP_S) > EVENTS {
@@ -45,7 +45,8 @@ pub fn fitting(shape: Shape, programs: &[Program]) -> Shape {
     fitting
 }
 
-/// Longer where little happens, and at least one for each phase.
+/// Returns the length of a run. It is longer where little happens, and at least one second for each
+/// phase.
 pub fn seconds(shape: Shape, programs: &[Program], nr_phases: usize) -> u64 {
     let fits = EVENTS / events_per_s(shape, programs) - WARM_UP_S;
     fits.clamp(nr_phases as f64, SECONDS_MAX) as u64

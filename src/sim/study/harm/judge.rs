@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether a group of tasks is harmed: by what it gets under a policy, and under the best of a
-//! baseline.
+//! Judges whether a group of tasks is harmed, by what it gets under a policy and under the best of
+//! a baseline.
 
 use std::cmp::Ordering;
 
@@ -12,24 +12,25 @@ use crate::sim::study::uncertainty::{mean, variance};
 use crate::sim::study::variant::Variant;
 use crate::sim::workload::{Group, What, Workload};
 
-/// What others are measured by, as far as the simulator has it: what a group gets under the best of
-/// these nobody may take from it.
+/// The policies that others are measured by, as far as the simulator has them. What a group gets
+/// under the best of these, no policy may take from it.
 const BASELINE: [&str; 2] = ["eevdf", "alone"];
 
 pub fn baseline() -> Vec<&'static str> {
     BASELINE.into_iter().filter(|name| Variant::named(name).is_some()).collect()
 }
 
-/// Less is no harm that anybody would see, nor worth more runs.
+/// A gain of this or more is no harm that anybody would see, and is not worth more runs.
 const SEEN: f64 = 0.98;
 
-/// Of a share of the CPUs, by which runs differ.
+/// The part of a share of the CPUs by which runs differ.
 const ABOUT: f64 = 0.02;
 
-/// Nothing is less, so that a mean of logarithms is a number.
+/// The least gain that counts, so that a mean of logarithms is a number. Its inverse is the
+/// largest.
 const STARVED: f64 = 1e-4;
 
-/// Of a group, beside what it gets.
+/// What is known of a group, besides what it gets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     pub weight: f64,
@@ -50,18 +51,19 @@ pub fn members(workload: &Workload, topology: &Topology) -> Vec<Member> {
     workload.groups.iter().map(member).collect()
 }
 
-/// That a group has at a time.
+/// The CPUs that a group has at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cpus {
-    /// Under the baseline, and under the policy.
+    /// The CPUs under the baseline, and under the policy.
     pub had: f64,
     pub has: f64,
-    /// What weights give it, where others take no more than they do under either.
+    /// What weights give the group, where the others take no more than the larger of what they have
+    /// under both.
     pub share: f64,
 }
 
 impl Cpus {
-    /// Whether it had more than its share, and has that.
+    /// Returns true if the group had more than its share, and still has its share.
     fn are_enough(self) -> bool {
         self.had > self.share * (1.0 + ABOUT) && self.has >= self.share * (1.0 - ABOUT)
     }
@@ -89,8 +91,9 @@ impl Measure {
         }
     }
 
-    /// Which of them count. The mean is of all that arrive, also of who is never answered; where
-    /// clients wait for answers there is none.
+    /// Returns the measures that count for a group. The mean is over all requests that arrive,
+    /// including those that are never answered. Where clients wait for answers there is no such
+    /// mean.
     fn of(member: &Member, group: &GroupOutcome) -> &'static [Measure] {
         match (member.answers, group.unfinished) {
             (false, _) => &[Measure::Work],
@@ -99,7 +102,7 @@ impl Measure {
         }
     }
 
-    /// Nothing where no request is done.
+    /// Returns what a group gets by this measure. It is 0 where there is nothing to measure.
     fn get(self, group: &GroupOutcome) -> f64 {
         let soon = |time: Option<f64>| time.filter(|it| *it > 0.0).map_or(0.0, |it| 1.0 / it);
         match self {
@@ -117,44 +120,44 @@ pub enum Verdict {
     /// It gets as much, or more, or too little is known.
     Fine,
     Harmed,
-    /// It gets less, for it had more than its share, and still has that.
+    /// It gets less, but it had more than its share, and still has its share.
     HadMore,
-    /// Under the baseline ever more requests wait as well.
+    /// Ever more requests wait under every policy of the baseline.
     PilesUp,
 }
 
-/// Of a group under a policy.
+/// The verdict on a group under a policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
     pub group: String,
     pub policy: String,
     pub verdict: Verdict,
-    /// The measure that loses the most, of those that lose more than by chance if there are any;
-    /// nothing where there was nothing to be got.
+    /// The measure that loses the most, of those that lose more than by chance if there are any. It
+    /// is None where there was nothing to be got.
     pub measure: Option<Measure>,
     pub gain: Option<f64>,
-    /// Where it is with a probability of 95 %; of one run nothing is known.
+    /// The interval in which the gain is with a probability of 95 %. One run does not tell it.
     pub gain_95: Option<[f64; 2]>,
-    /// That was better for it.
+    /// The policy of the baseline that was best for the group.
     pub baseline: Option<&'static str>,
     pub cpus: Option<Cpus>,
 }
 
 impl Judged {
-    /// Whether it may be harmed, if more runs say so too.
+    /// Returns true if the group may be harmed, which more runs have to confirm.
     pub fn seems_harmed(&self) -> bool {
         self.verdict == Verdict::Fine && self.gain.is_some_and(|gain| gain < SEEN)
     }
 }
 
-/// One seed after the other, under all policies each.
+/// The runs with each seed, each under all policies.
 pub struct Runs<'a> {
     pub members: &'a [Member],
     pub cpus: f64,
     pub of_seeds: Vec<&'a [Outcome]>,
 }
 
-/// How much of what there is under a policy of the baseline.
+/// How much a group gets of what it gets under a policy of the baseline.
 struct Gain {
     measure: Measure,
     baseline: &'static str,
@@ -164,14 +167,14 @@ struct Gain {
 }
 
 impl Gain {
-    /// More than by chance.
+    /// Returns true if this is a loss that is more than chance.
     fn is_loss(&self) -> bool {
         self.gain < SEEN && self.interval.is_some_and(|[_, high]| high < 1.0)
     }
 }
 
 impl Runs<'_> {
-    /// Of all groups under the policy, by the baseline.
+    /// Judges all groups under the policy, relative to the baseline.
     pub fn judge(&self, baseline: &[&'static str], policy: &str) -> Vec<Judged> {
         let piles_up = baseline.iter().all(|name| self.falls_behind(name));
         let judged = |n: usize| self.judge_group(n, baseline, policy, piles_up);
@@ -219,13 +222,14 @@ impl Runs<'_> {
         self.outcomes(policy).filter_map(move |it| it.groups.get(n))
     }
 
-    /// With most seeds.
+    /// Returns true if more requests arrive than are done with most seeds.
     fn falls_behind(&self, policy: &str) -> bool {
         let nr = self.outcomes(policy).filter(|it| it.falls_behind).count();
         2 * nr > self.of_seeds.len()
     }
 
-    /// By that of the policies under which it gets the most.
+    /// Returns the gain of a group, relative to the policy of the baseline under which it gets the
+    /// most.
     fn gain(
         &self,
         n: usize,
@@ -256,19 +260,19 @@ impl Runs<'_> {
         Cpus { had: had(n), has: has(n), share }
     }
 
-    /// That a group has at a time.
+    /// Returns the CPUs that a group has at a time.
     pub fn cpus_under(&self, policy: &str, n: usize) -> f64 {
         mean(&self.groups(n, policy).map(|it| it.cpus).collect::<Vec<_>>())
     }
 
-    /// What weights give each group, of which each wants so many CPUs.
+    /// Returns what weights give each group, where each wants `wants` CPUs.
     pub fn shares(&self, wants: impl Fn(usize) -> f64) -> Vec<f64> {
         let claims = (0..).zip(self.members).map(|(n, it)| Claim::of(it, wants(n)));
         shares(&claims.collect::<Vec<_>>(), self.cpus)
     }
 }
 
-/// To CPUs.
+/// A claim of a group to CPUs.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     weight: f64,
@@ -276,13 +280,13 @@ struct Claim {
 }
 
 impl Claim {
-    /// Of a group that wants so many at a time; a thread has one at most.
+    /// Returns the claim of a group that wants this many CPUs at a time. A thread has one at most.
     fn of(member: &Member, wants: f64) -> Self {
         Self { weight: member.weight * member.threads, most: wants.min(member.threads) }
     }
 }
 
-/// By weight, and what somebody does not want others have, again by weight.
+/// Shares out CPUs by weight. What one group does not want the others have, again by weight.
 fn shares(claims: &[Claim], cpus: f64) -> Vec<f64> {
     let mut shares: Vec<Option<f64>> = vec![None; claims.len()];
     loop {
@@ -307,10 +311,10 @@ fn shares(claims: &[Claim], cpus: f64) -> Vec<f64> {
 /// Student's t of 95 %, for two numbers and more.
 const T_95: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
 
-/// So many seeds it knows what to make of.
+/// The largest number of seeds for which there is a factor in `T_95`.
 pub const SEEDS_MAX: u16 = T_95.len() as u16 + 1;
 
-/// In which the mean of more numbers would be.
+/// Returns the interval in which the mean of more numbers would be.
 fn interval(numbers: &[f64]) -> Option<[f64; 2]> {
     let t = T_95.get(numbers.len().checked_sub(2)?)?;
     let mean = mean(numbers);
@@ -343,7 +347,7 @@ mod tests {
         judged.into_iter().map(|it| (it.verdict, it.gain.map(round))).collect()
     }
 
-    /// One that has all CPUs to itself, with a rate for each seed.
+    /// Returns the runs of a group that has all CPUs to itself, with a rate for each seed.
     fn busy(rates: &[f64]) -> Vec<[Outcome; 2]> {
         let pair = |rate: &f64| {
             [("alone", 100.0), ("default", *rate)]
@@ -358,7 +362,7 @@ mod tests {
             (&[80.0, 80.5, 79.5][..], (Verdict::Harmed, Some(0.8))),
             (&[120.0, 121.0, 119.0], (Verdict::Fine, Some(1.2))),
             (&[60.0, 100.0, 85.375], (Verdict::Fine, Some(0.8))),
-            // Of one run nobody knows.
+            // One run does not tell.
             (&[80.0], (Verdict::Fine, Some(0.8))),
             (&[0.0, 0.0], (Verdict::Harmed, Some(1e-4))),
         ] {
@@ -372,7 +376,7 @@ mod tests {
         assert!(!runs.judge(&["alone"], "alone")[0].seems_harmed());
     }
 
-    /// Three CPUs of four, where half of them are its share.
+    /// The group has three CPUs of four, where half of them are its share.
     #[test]
     fn who_had_more_than_its_share_may_lose_that() {
         let with = |cpus: f64| -> Vec<(Verdict, Option<f64>)> {
@@ -406,7 +410,8 @@ mod tests {
         assert_eq!(with(6.0, true), [(Verdict::PilesUp, Some(0.5))]);
     }
 
-    /// Of one that keeps up and one that does not, a group has what it gets under the first.
+    /// One policy of the baseline keeps up and one does not: a group is measured by what it gets
+    /// under the first.
     #[test]
     fn the_better_of_the_baseline_counts() {
         let one = |policy: &str, unfinished, falls_behind| Outcome {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is drawn of a program: what it does, how much of it, and with how many threads.
+//! What is drawn for a program: what it does, how much of it, and with how many threads.
 
 use crate::sim::study::comparison::Shape;
 
@@ -8,24 +8,24 @@ use crate::sim::study::comparison::Shape;
 pub enum Habit {
     /// Answers requests that come at random, however many wait.
     Server,
-    /// Answers clients that wait for it, and think.
+    /// Answers clients that wait for the answer, and then think.
     Clients,
     /// Computes all the time.
     Batch,
-    /// ... with 512-bit vectors.
+    /// Computes all the time, with 512-bit vectors.
     Vector,
     /// Computes, and then sleeps.
     Bursts,
     /// Answers requests, and has a second group go on with each.
     Pipeline,
-    /// ... with several parts of each.
+    /// Answers requests, and has a second group go on with several parts of each.
     FanOut,
 }
 
-/// How many threads there are, for how much of the machine.
+/// How many threads there are, by the size of the machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threads {
-    /// A share of one for each CPU, but one at least.
+    /// A share of one thread for each CPU, but at least one thread.
     Some(f64),
     PerCore,
     PerCpu(u32),
@@ -39,11 +39,12 @@ pub struct Program {
     pub habit: Habit,
     pub nice: i32,
     pub threads: Threads,
-    /// Of one process, or each its own.
+    /// Whether all threads are of one process. Otherwise each has its own.
     pub is_one_process: bool,
-    /// Whether what comes waits for each thread, and not for all of them.
+    /// Whether requests wait at a queue of each thread, and not at one for all of them.
     pub has_queues: bool,
-    /// Of a request, or a round, without AVX-512; of the second group, as a share of that.
+    /// The work of a request or of a round, without AVX-512, and that of the second group as a
+    /// share of it.
     pub us: f64,
     pub behind: f64,
     pub form: &'static str,
@@ -53,17 +54,17 @@ pub struct Program {
     pub wide_shares: Phased,
     pub wide: (&'static str, &'static str),
     pub speed_up: f64,
-    /// In so many pieces.
+    /// The number of pieces that the work is cut into.
     pub pieces: usize,
-    /// Whether those are in the second group, where there is one.
+    /// Whether the wide vectors are in the second group, where there is one.
     pub is_wide_behind: bool,
-    /// A system call after so many rounds, of who computes all the time.
+    /// After how many rounds a program that computes all the time makes a system call.
     pub syscall_every: Option<u64>,
-    /// How long who sleeps or thinks does so, by the length of a request.
+    /// How long a program sleeps or a client thinks, relative to the length of a request.
     pub rest: f64,
     /// Clients for each CPU.
     pub clients: f64,
-    /// Parts of a request that others go on with.
+    /// Parts of a request that the second group goes on with.
     pub fan: usize,
 }
 
@@ -71,7 +72,7 @@ pub fn is_open(habit: Habit) -> bool {
     matches!(habit, Habit::Server | Habit::Pipeline | Habit::FanOut)
 }
 
-/// How many of the parts of a request the second group has.
+/// Returns how many parts of a request the second group has.
 pub fn nr_behind(program: &Program) -> usize {
     match program.habit {
         Habit::Pipeline => 1,
@@ -80,7 +81,7 @@ pub fn nr_behind(program: &Program) -> usize {
     }
 }
 
-/// Of each group.
+/// Returns the number of threads of each group.
 pub fn nr_threads(program: &Program, shape: Shape) -> u32 {
     let cpus = shape.nr_cpus();
     match program.threads {

@@ -7,11 +7,11 @@ use super::judge::{Judged, Verdict};
 use super::whole::Whole;
 use crate::sim::study::sweep::percentile;
 
-/// A drawn workload, as it is played again.
+/// A drawn workload, with what it takes to run it again.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Replay {
     pub workload: String,
-    /// Which takes the file that has this text.
+    /// The command that runs it, from a file that has this text.
     pub command: String,
     pub text: String,
 }
@@ -41,7 +41,8 @@ pub struct Search {
     pub version: String,
     pub seed: u64,
     pub workloads: u64,
-    /// With which a workload is run again where a group seems to be harmed.
+    /// The number of other seeds with which a workload is run again where a group seems to be
+    /// harmed.
     pub seeds: u16,
     pub baseline: Vec<&'static str>,
     pub policies: Vec<Tally>,
@@ -49,7 +50,8 @@ pub struct Search {
     pub failures: Vec<Failure>,
 }
 
-/// Under one policy. Where requests pile up under the baseline as well nobody counts but as such.
+/// The counts under one policy. Where requests pile up under the baseline as well, a group only
+/// counts in `pile_up`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tally {
     pub policy: String,
@@ -60,19 +62,19 @@ pub struct Tally {
     pub gain_above_1_1: usize,
     pub had_more: usize,
     pub pile_up: usize,
-    /// What a tenth of the gains is below, two tenths and so on; of those who had more than their
-    /// share there is none.
+    /// What a tenth of the gains is below, two tenths and so on. Groups that had more than their
+    /// share are left out.
     pub deciles: Vec<f64>,
-    /// Of the group of each workload that gets the least: the least of all, and what one workload
-    /// in fifty is below.
+    /// The gain of the group of each workload that gets the least: the least of all workloads, and
+    /// what one workload in fifty is below.
     pub group_min: Option<f64>,
     pub group_p2: Option<f64>,
     /// What one workload in fifty is below by the geometric mean of its groups.
     pub balance_p2: Option<f64>,
-    /// How far CPU time is from what weights say, where somebody always wants to run: the root of
+    /// How far CPU time is from what weights give, where a group always wants to run: the root of
     /// the mean square.
     pub share_error: Option<f64>,
-    /// In the workload that needs the most.
+    /// The moves for each use of wide vectors, in the workload that needs the most.
     pub moves_per_use: Option<f64>,
     #[serde(skip)]
     pub gains: Vec<f64>,
@@ -117,7 +119,7 @@ impl Tally {
     }
 }
 
-/// What groups of one workload get under a policy.
+/// Returns what the groups of one workload that count get under a policy.
 fn counted_in(case: &Case, policy: &str) -> Vec<f64> {
     let counts = |it: &&Judged| matches!(it.verdict, Verdict::Fine | Verdict::Harmed);
     let judged = case.judged.iter().filter(|it| it.policy == policy).filter(counts);
@@ -133,7 +135,7 @@ fn root_mean_square(all: &[f64]) -> Option<f64> {
     (!all.is_empty()).then(|| (squares / all.len() as f64).sqrt())
 }
 
-/// Who is harmed the most, under whichever policy, with the workload.
+/// Returns the `nr` groups that are harmed the most, under any policy, each with its workload.
 pub fn worst(cases: &[Case], nr: usize) -> Vec<(&Case, &Judged)> {
     let all = cases.iter().flat_map(|case| case.judged.iter().map(move |it| (case, it)));
     let mut harmed: Vec<_> = all.filter(|(_, it)| it.verdict == Verdict::Harmed).collect();
@@ -143,7 +145,7 @@ pub fn worst(cases: &[Case], nr: usize) -> Vec<(&Case, &Judged)> {
     harmed
 }
 
-/// For people to read, with where it is.
+/// Returns a gain for people to read, with half of its interval.
 pub fn gain(judged: &Judged) -> String {
     let half = judged.gain_95.map_or(0.0, |[low, high]| (high - low) / 2.0);
     format!("{:.4} +- {half:.4}", judged.gain.unwrap_or(1.0))
@@ -206,7 +208,7 @@ mod tests {
         assert_eq!((tally.deciles.len(), tally.deciles[4]), (9, 0.95));
         assert_eq!(tally.group_min, Some(0.4));
         assert!((tally.group_p2.unwrap() - 0.408).abs() < 1e-9, "{tally:?}");
-        // The first has 0.894, and the other 0.770.
+        // The first workload has a balance of 0.894, and the other one 0.770.
         assert!((tally.balance_p2.unwrap() - 0.772).abs() < 1e-3, "{tally:?}");
         let nobody = Tally::of("another", &cases());
         assert_eq!((nobody.group_min, nobody.balance_p2), (None, None));

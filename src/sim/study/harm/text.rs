@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Drawn programs as a file that "sim run" takes.
+//! Writes drawn programs as a file that "sim run" takes.
 
 use super::program::{Habit, Phased, Program, Threads, is_open, nr_behind, nr_threads};
 use crate::sim::study::comparison::Shape;
@@ -28,7 +28,7 @@ fn name_of(habit: Habit) -> &'static str {
     }
 }
 
-/// One, or the two of a pipeline.
+/// Returns the group of a program, or both if it has a second one.
 fn groups(n: usize, program: &Program, shape: Shape) -> String {
     let name = format!("{}-{n}", name_of(program.habit));
     let behind = format!("{name}-behind");
@@ -47,7 +47,7 @@ fn groups(n: usize, program: &Program, shape: Shape) -> String {
     text
 }
 
-/// What both groups of a program have in common.
+/// Returns what both groups of a program have in common.
 fn group(name: &str, n: usize, program: &Program, shape: Shape) -> String {
     let threads = match program.threads {
         Threads::Some(_) => format!("threads = {}", nr_threads(program, shape)),
@@ -64,7 +64,8 @@ fn group(name: &str, n: usize, program: &Program, shape: Shape) -> String {
     )
 }
 
-/// As Linux has it: a tenth of the CPU more or less for each step, beside another one.
+/// Returns the weight of a nice value, as Linux has it: each step is a tenth of the CPU more or
+/// less, beside another task.
 pub fn weight(nice: i32) -> u32 {
     (100.0 * 1.25_f64.powi(-nice)).round().clamp(1.0, 10_000.0) as u32
 }
@@ -78,7 +79,7 @@ fn arrivals(program: &Program, shape: Shape) -> String {
             format!("arrivals = {{ {of} }}\n{}", queue(program))
         }
         habit if is_open(habit) => {
-            // The file counts what the first group does of a request alone.
+            // The capacity in a file only counts what the first group does of a request.
             let first = 1.0 / (1.0 + program.behind * nr_behind(program) as f64);
             let loads: Phased = program.loads.iter().map(|load| load * first).collect();
             format!("arrivals = {{ of_capacity = {} }}\n{}", numbers(&loads), queue(program))
@@ -111,7 +112,7 @@ fn end(program: &Program) -> Vec<String> {
     steps
 }
 
-/// So much of it, in pieces that are scalar first and wide then.
+/// Returns the steps of `us` of work, in pieces that are first scalar and then wide.
 fn work(program: &Program, us: f64, is_wide: bool) -> Vec<String> {
     let nr_phases = program.wide_shares.len();
     let shares = if is_wide { program.wide_shares.clone() } else { vec![0.0; nr_phases] };
@@ -141,7 +142,7 @@ fn listed(steps: &[String]) -> String {
     format!("steps = [\n{lines}]\n")
 }
 
-/// One, where all phases have the same.
+/// Returns one number where all phases have the same, or else a list.
 fn numbers(of_phases: &[f64]) -> String {
     let all: Vec<String> = of_phases.iter().map(|it| number(*it)).collect();
     match &all[..] {
@@ -150,7 +151,7 @@ fn numbers(of_phases: &[f64]) -> String {
     }
 }
 
-/// With four digits that count, which is more than anybody knows.
+/// Returns a number with four significant digits, which is more than is known.
 fn number(it: f64) -> String {
     if it == 0.0 {
         return "0".to_owned();

@@ -7,21 +7,22 @@ use serde::Serialize;
 use super::judge::Runs;
 use crate::sim::study::uncertainty::mean;
 
-/// Under a policy.
+/// What is measured of a workload under a policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Whole {
     pub policy: String,
-    /// Of groups that always want to run the farthest, as a share of the machine.
+    /// How far the CPU time is from its share for the group that is farthest off, of those that
+    /// always want to run, as a share of the machine.
     pub share_error: Option<f64>,
-    /// For each time that wide work began where it was hidden, beyond the moves that there are with
-    /// AVX-512 left alone; nothing where that was hardly ever.
+    /// The moves for each time that wide work began where it was hidden, beyond the moves that
+    /// there are with AVX-512 left alone. It is None where such work hardly ever began.
     pub moves_per_use: Option<f64>,
 }
 
-/// By which other moves are told from those for wide work.
+/// The policy by which other moves are told from those for wide work.
 const LEFT_ALONE: &str = "alone";
 
-/// Fewer uses say nothing beside the moves that there are anyway.
+/// The fewest uses that count. Fewer tell nothing beside the moves that there are anyway.
 const USES_MIN: f64 = 1000.0;
 
 impl Whole {
@@ -36,7 +37,7 @@ impl Whole {
 fn share_error(runs: &Runs<'_>, policy: &str) -> Option<f64> {
     let has = |n| runs.cpus_under(policy, n);
     let is_busy = |n: usize| runs.members[n].is_busy;
-    // Of what others want nobody knows more than what they have.
+    // What the other groups want is not known beyond what they have.
     let shares = runs.shares(|n| if is_busy(n) { f64::INFINITY } else { has(n) });
     let busy = shares.iter().enumerate().filter(|(n, _)| is_busy(*n));
     busy.map(|(n, share)| (has(n) - share).abs() / runs.cpus).max_by(f64::total_cmp)

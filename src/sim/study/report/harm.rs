@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A search for harm as a page of HTML: how many are harmed, and the workloads in which they are.
+//! A search for harm as a page of HTML: how many groups are harmed, and in which workloads.
 
 use super::svg;
 use super::{escape, figure, made_by, page, table};
 use crate::sim::study::harm::judge::Judged;
 use crate::sim::study::harm::tally::{Case, Replay, Search, Tally, gain, worst};
 
-/// More gain than this is shown as this, so that it is seen who loses.
+/// The largest gain in the chart. Larger gains are shown as this one, so that losses can be seen.
 const SHOWN: f64 = 2.0;
 
-/// So many of the worst cases are listed, with their workloads.
+/// Returns the page of a search. `nr_worst` of the worst cases are listed, with their workloads.
 pub fn search(search: &Search, nr_worst: usize) -> String {
     let title = format!("{} drawn workloads: who is harmed", search.workloads);
     let body = [gains(search), numbers(search), cases(search, nr_worst)].concat();

@@ -62,18 +62,18 @@ pub fn html(comparison: &Comparison) -> String {
     page(&title, &introduction(&made), &parts.concat())
 }
 
-/// On what machine, and how to make it again.
+/// How a page was made: on what machine, and how to make it again.
 pub struct Made {
     pub model: String,
     pub shape: Shape,
-    /// Nothing where each workload on the page has a time of its own.
+    /// None where each workload on the page has a time of its own.
     pub seconds: Option<u64>,
     pub seed: u64,
     pub command: String,
     pub version: String,
 }
 
-/// The introduction says whose figures they are.
+/// Returns a page of HTML. The introduction tells where the figures are from.
 fn page(title: &str, introduction: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Charts as SVG. What they show is told by form as well as by colour.
+//! Charts as SVG. They show everything by form as well as by colour.
 
 use std::fmt::Write;
 
@@ -11,16 +11,16 @@ use crate::sim::study::watch::{CoreStrip, Strip};
 use crate::sim::workload::record::Latency;
 
 const WIDTH: f64 = 860.0;
-/// Of the names at the left.
+/// The width of the names at the left.
 const NAMES: f64 = 270.0;
 const ROW: f64 = 26.0;
-/// Of the width of the names, for each letter, on average.
+/// The width of each letter of a name, on average.
 const LETTER: f64 = 6.2;
 
-/// More would not be legible.
+/// The most cores that are shown. More would not be legible.
 pub const CORES_SHOWN: usize = 32;
 
-/// Text as it may stand in HTML.
+/// Returns text with all that HTML needs escaped.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -47,8 +47,8 @@ fn text(x: f64, y: f64, anchor: &str, text: &str) -> String {
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(text))
 }
 
-/// At the left of a row, up to there. Of one that is too long there is the beginning, and all of it
-/// where a pointer stays on it.
+/// Draws a name at the left of a row, up to `x`. Of a name that is too long it shows the beginning,
+/// and all of it while a pointer stays on it.
 fn name(x: f64, y: f64, name: &str) -> String {
     let room = (x / LETTER) as usize;
     if name.chars().count() <= room {
@@ -73,7 +73,7 @@ fn rect(class: &str, [x, y, width, height]: [f64; 4]) -> String {
     )
 }
 
-/// Hatches that charts refer to.
+/// Returns the hatches that charts refer to.
 pub fn patterns() -> &'static str {
     "<svg width=\"0\" height=\"0\" aria-hidden=\"true\" style=\"position:absolute\"><defs>\
      <pattern id=\"h1\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\">\
@@ -84,7 +84,7 @@ pub fn patterns() -> &'static str {
      <path class=\"hatch\" d=\"M0 0L7 7M7 0L0 7\"/></pattern></defs></svg>\n"
 }
 
-/// A bar for each policy, with the interval in which it is.
+/// Draws a bar for each policy, with the interval in which its work is.
 pub fn throughput(comparison: &Comparison) -> String {
     let most = comparison
         .outcomes
@@ -113,7 +113,7 @@ fn whisker([low, high]: [f64; 2], y: f64) -> String {
     line("mark", [low, y, high, y]) + &end(low) + &end(high)
 }
 
-/// Median, 99th percentile and maximum for each policy, on a logarithmic axis.
+/// Draws the median, 99th percentile and maximum for each policy, on a logarithmic axis.
 pub fn latency(rows: &[(&str, Latency)]) -> String {
     let times = || rows.iter().flat_map(|(_, it)| [it.p50, it.p99, it.max]).map(|us| us.max(0.1));
     let first = times().fold(f64::MAX, f64::min).log10().floor();
@@ -147,14 +147,14 @@ fn time(us: f64) -> String {
     }
 }
 
-/// An axis of numbers, from which to which.
+/// An axis of numbers from `least` to `most`.
 struct Axis {
     least: f64,
     most: f64,
 }
 
 impl Axis {
-    /// With all of them on it, and something around.
+    /// Returns an axis with all of the numbers on it, and some space around them.
     fn of(numbers: impl Iterator<Item = f64> + Clone) -> Self {
         let numbers = numbers.filter(|it| it.is_finite());
         let least = numbers.clone().fold(f64::INFINITY, f64::min);
@@ -166,12 +166,13 @@ impl Axis {
         Self { least: least - around, most: most + around }
     }
 
-    /// Where it is, of all of the axis.
+    /// Returns where a number is, as a share of the axis.
     fn share(&self, number: f64) -> f64 {
         (number - self.least) / (self.most - self.least)
     }
 
-    /// Some that are easily read: one, two or five of some power of ten apart.
+    /// Returns some marks that are easily read: they are one, two or five of some power of ten
+    /// apart.
     fn marks(&self) -> Vec<f64> {
         let raw = (self.most - self.least) / 5.0;
         let power = 10f64.powf(raw.log10().floor());
@@ -183,7 +184,7 @@ impl Axis {
     }
 }
 
-/// As short as tells it from the next mark.
+/// Returns the name of a mark, as short as tells it from the next one.
 fn mark_name(mark: f64) -> String {
     format!("{:.4}", mark).trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -196,7 +197,7 @@ fn diamond(x: f64, y: f64) -> String {
     format!("<path class=\"mark hollow\" d=\"M{:.1} {y:.1}l6 -6l6 6l-6 6z\"/>", x - 6.0)
 }
 
-/// The numbers of each row as hairs, with their median and what 5 of 100 are below.
+/// Draws the numbers of each row as hairs, with their median and what 5 of 100 are below.
 pub fn spreads(rows: &[(&str, Vec<f64>)]) -> String {
     let axis = Axis::of(rows.iter().flat_map(|(_, numbers)| numbers.iter().copied()));
     let x = |it: f64| NAMES + axis.share(it) * (WIDTH - NAMES - 30.0);
@@ -226,7 +227,7 @@ pub fn spreads(rows: &[(&str, Vec<f64>)]) -> String {
 /// Where something is, on two axes.
 pub type Point = (f64, f64);
 
-/// A chart for each name, side by side, with the same axis upwards.
+/// Draws a chart for each name, side by side, with the same vertical axis.
 pub fn panels(panels: &[(&str, Vec<Point>)]) -> String {
     const LEFT: f64 = 56.0;
     const HEIGHT: f64 = 130.0;
@@ -253,7 +254,7 @@ pub fn panels(panels: &[(&str, Vec<Point>)]) -> String {
     svg(HEIGHT + 50.0, "what results depend on", &body)
 }
 
-/// A dot for each, and a diamond for the one that they are compared with.
+/// Draws a dot for each point, and a diamond for the one that they are compared with.
 pub fn scatter(points: &[Point], one: Point, across: &str, up: &str) -> String {
     const LEFT: f64 = 76.0;
     const TOP: f64 = 26.0;
@@ -283,7 +284,7 @@ pub fn scatter(points: &[Point], one: Point, across: &str, up: &str) -> String {
     svg(BOTTOM + 46.0, "partitions, and the default policy", &body)
 }
 
-/// A line for each policy under which there are AVX cores, with a scale that all share.
+/// Draws a line for each policy under which there are AVX cores, with a scale that all share.
 pub fn avx_cores(outcomes: &[&Outcome], end_ms: f64) -> String {
     const HEIGHT: f64 = 80.0;
     const GAP: f64 = 30.0;
@@ -328,7 +329,7 @@ fn ticks(y: f64, from_ms: f64, to_ms: f64, left: f64, right: f64) -> String {
     (0..=parts).map(tick).collect()
 }
 
-/// What each core had most of, in each part of the time.
+/// Draws what each core had most of, in each part of the time.
 pub fn timeline(strip: &Strip) -> String {
     const LEFT: f64 = 64.0;
     const HEIGHT: f64 = 17.0;
@@ -362,7 +363,7 @@ pub fn timeline(strip: &Strip) -> String {
     svg(bottom + 8.0, "licences of cores over time", &body)
 }
 
-/// Where the letter stands, from where to before where.
+/// Returns the ranges in which the letter stands. Each excludes its end.
 fn runs(letters: &str, wanted: char) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (at, _) in letters.chars().enumerate().filter(|(_, letter)| *letter == wanted) {
@@ -374,7 +375,7 @@ fn runs(letters: &str, wanted: char) -> Vec<(usize, usize)> {
     runs
 }
 
-/// What the hatches of a timeline mean.
+/// Draws what the hatches of a timeline mean.
 pub fn legend() -> String {
     let mut body = String::new();
     let entries = [

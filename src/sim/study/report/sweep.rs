@@ -6,10 +6,10 @@ use super::{Made, escape, figure, introduction, page, table};
 use crate::sim::study::parameters;
 use crate::sim::study::sweep::{Best, Drawn, Spread, Tried};
 
-/// Of all partitions so many are listed; the chart shows the others too.
+/// How many of all partitions are listed. The chart shows the others, too.
 const LISTED: usize = 12;
 
-/// What nobody knows well was drawn anew for each run.
+/// Returns the page of draws: what is not known well was drawn anew for each run.
 pub fn draws(all: &[Drawn], made: &Made) -> String {
     let names: Vec<&str> = all.iter().map(|it| it.workload.as_str()).collect();
     let title = format!("{}: what nobody knows well, varied", names.join(", "));
@@ -35,12 +35,12 @@ fn drawn(it: &Drawn) -> String {
     )
 }
 
-/// What came of the draws in which there was anything to measure it by.
+/// Returns the results of the draws in which there was anything to measure them by.
 fn known(policy: &Spread) -> impl Iterator<Item = f64> {
     policy.relative.iter().flatten().copied()
 }
 
-/// Of a policy on each parameter.
+/// Shows how the results of a policy depend on each parameter.
 fn dependence(all: &Drawn, policy: &Spread) -> String {
     let panels: Vec<(&str, Vec<Point>)> = parameters::uncertain()
         .map(|name| {
@@ -67,7 +67,8 @@ fn summary(all: &Drawn) -> Vec<Vec<String>> {
     all.policies.iter().map(row).collect()
 }
 
-/// Each static partition that is worth a try, and the default policy beside them.
+/// Returns the page of each static partition that is worth a try, and of the default policy beside
+/// them.
 pub fn partitions(all: &[Best], made: &Made) -> String {
     let names: Vec<&str> = all.iter().map(|it| it.workload.as_str()).collect();
     let title = format!("{}: static partitions", names.join(", "));
@@ -114,7 +115,8 @@ fn partition(best: &Best) -> String {
     )
 }
 
-/// The default policy, those with the most work, and the one with the best balance.
+/// Returns the rows of the default policy, of the partitions with the most work, and of the one
+/// with the best balance.
 fn listed(best: &Best) -> Vec<Vec<String>> {
     let row = |name: String, work, balance| vec![name, number(work), number(balance)];
     let tried = |it: &Tried| row(it.settings.join(" "), it.score.work, it.score.balance);

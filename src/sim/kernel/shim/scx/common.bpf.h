@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the scheduler's source finds here when it is compiled natively, in the place of
- * the kernel's types, libbpf's macros and sched_ext's headers.
+ * What the scheduler's source finds in the place of the kernel's types, libbpf's macros and
+ * sched_ext's headers when it is compiled natively.
  *
  * What the kernel does for a scheduler is in kernel.c and in those files that internal.h lists;
  * maps are in maps.c.
@@ -77,7 +77,7 @@ struct mm_struct {
 struct sim_dsq;
 
 struct task_struct {
-	/* At the beginning, as in the flavour of it that has nothing else. */
+	/* This is first, as in the flavour of this struct that has nothing else. */
 	struct {
 		struct fpu fpu;
 	} thread;
@@ -144,7 +144,7 @@ struct kernel_cpustat {
 	u64 cpustat[NR_CPUTIMES];
 };
 
-/* Of sched_ext. */
+/* Types and constants of sched_ext. */
 
 struct scx_init_task_args {
 	bool fork;
@@ -178,7 +178,7 @@ struct sched_ext_ops {
 #define SCX_ENQ_CPU_SELECTED (1ULL << 10)
 #define SCX_ENQ_PREEMPT (1ULL << 32)
 #define SCX_ENQ_LAST (1ULL << 41)
-/* Of Linux 7.1: here a task is queued where it was sent in the moment in which it was. */
+/* This flag is of Linux 7.1. Here a task is queued where it was sent at the same moment. */
 #define SCX_ENQ_IMMED 0
 
 #define SCX_DSQ_FLAG_BUILTIN (1ULL << 63)
@@ -213,7 +213,7 @@ s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags);
 bool scx_bpf_test_and_clear_cpu_idle(s32 cpu);
 void scx_bpf_reenqueue_local(void);
 
-/* What has to be let go of again. */
+/* These note what a program holds and has to let go of again. */
 void sim_hold(const char *function);
 void sim_let_loose(const char *function);
 #define bpf_rcu_read_lock() sim_hold(__func__)
@@ -230,7 +230,7 @@ const struct cpumask *sim_idle_cores(void);
 #define scx_bpf_task_set_dsq_vtime(p, value) ((p)->scx.dsq_vtime = (value))
 #define __COMPAT_is_enq_cpu_selected(enq_flags) (!!((enq_flags) & SCX_ENQ_CPU_SELECTED))
 
-/* All tasks of a queue, as they were when this began. */
+/* Iterates over the tasks of a queue. The task that was found may be moved away meanwhile. */
 struct sim_dsq_iter {
 	struct task_struct *next;
 };
@@ -245,7 +245,7 @@ struct task_struct *sim_dsq_iter_next(struct sim_dsq_iter *it);
 #define bpf_for_each_scx_dsq(p, dsq, flags) \
 	for (struct sim_dsq_iter it_ = sim_dsq_iter_new(dsq); ((p) = sim_dsq_iter_next(&it_));)
 
-/* Of BPF. */
+/* Functions of BPF. */
 
 u32 bpf_get_smp_processor_id(void);
 struct task_struct *bpf_get_current_task_btf(void);
@@ -305,7 +305,7 @@ static inline long bpf_probe_read_kernel(void *to, u32 size, const void *from)
 	((typeof((map)->value))sim_map_lookup((map), sim_type_of(map), (at), sizeof(*(map)->key), \
 					      sizeof(*(map)->value), (cpu)))
 
-/* More than any array of the scheduler has: three queues for each CPU. */
+/* No array of the scheduler has more entries than that: there are three queues for each CPU. */
 #define SIM_ENTRIES_MAX (3 * SIM_CPUS_MAX)
 
 struct sim_map {
@@ -313,8 +313,8 @@ struct sim_map {
 	u8 *data;
 	u32 value_size;
 	u32 entries;
-	u8 *keys;   /* of a hash, */
-	u32 *homes; /* ... and where each of them is, counted from 1 */
+	u8 *keys;   /* of a hash */
+	u32 *homes; /* of a hash: where each key is, counted from 1 */
 	u32 slot;   /* of task storage */
 };
 
