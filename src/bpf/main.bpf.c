@@ -120,14 +120,6 @@ void BPF_STRUCT_OPS(avxspec_enable, struct task_struct *p)
 	tctx->contended = queue->contended_ns;
 }
 
-/* Returns true if @p would leave its data behind if it went to another cache. */
-static bool has_hot_cache(struct task_struct *p)
-{
-	const struct task_ctx *tctx = nr_llcs > 1 ? lookup_task(p) : NULL;
-
-	return tctx && is_cache_hot(tctx->ran_until, scx_bpf_now());
-}
-
 /*
  * Selects an idle CPU for a waking task where the kernel's choice will not do: while there are AVX
  * cores, or if the task @is_hot in its cache. @slice is its turn there, or 0 if no CPU idles.

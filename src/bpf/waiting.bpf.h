@@ -330,6 +330,14 @@ __noinline s64 due_elsewhere(u64 here, u64 there, s64 due)
 	return yielding(due, policy->steal_ns);
 }
 
+/* Returns true if @p would leave its data behind if it went to another cache. */
+static bool has_hot_cache(struct task_struct *p)
+{
+	const struct task_ctx *tctx = nr_llcs > 1 ? lookup_task(p) : NULL;
+
+	return tctx && is_cache_hot(tctx->ran_until, scx_bpf_now());
+}
+
 /*
  * Returns true if the first task that waits at another cache has not run there a moment ago. A CPU
  * that would idle does not ask. Global, because of the verifier.
@@ -337,9 +345,8 @@ __noinline s64 due_elsewhere(u64 here, u64 there, s64 due)
 __noinline bool may_leave_cache(u64 there)
 {
 	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(there);
-	const struct task_ctx *tctx = p ? lookup_task(p) : NULL;
 
-	return tctx && !is_cache_hot(tctx->ran_until, scx_bpf_now());
+	return p && !has_hot_cache(p);
 }
 
 /* Returns true if the first task that waits at another cache comes before all that wait here. */
